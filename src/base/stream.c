@@ -1,0 +1,176 @@
+/* Streams: inline, on a worker thread, or in virtual time. */
+#include "base/stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum kind { INLINE, THREAD, VIRTUAL };
+
+struct queued {
+    struct zn_task task;
+    struct queued *next;
+};
+
+struct zn_stream {
+    enum kind kind;
+    zn_clock *clock;
+    double free_at; /* virtual: when the last task ends */
+    pthread_t worker;
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t changed;
+    struct queued *first, *last;
+    bool busy, ending;
+    zn_status status; /* the first failure */
+    char message[256];
+};
+
+static void note_failure(zn_stream *s, zn_status status)
+{
+    if (status != ZN_OK && s->status == ZN_OK) {
+        s->status = status;
+        snprintf(s->message, sizeof s->message, "%s", zn_error_message());
+    }
+}
+
+/* Waits for the dependencies; virtual streams look at their times instead of moving the clock. */
+static zn_status dependencies(zn_stream *s, const struct zn_task *task, double *start)
+{
+    for (int i = 0; i < ZN_TASK_AFTER && task->after[i]; i++) {
+        zn_clock still = *s->clock;
+        ZN_TRY(zn_event_wait(task->after[i], &still));
+        if (still.is_virtual && task->after[i]->time > *start)
+            *start = task->after[i]->time;
+    }
+    return ZN_OK;
+}
+
+static zn_status execute(zn_stream *s, const struct zn_task *task)
+{
+    double end = zn_clock_now(s->clock);
+    if (s->kind == VIRTUAL && s->free_at > end)
+        end = s->free_at;
+    zn_status status = dependencies(s, task, &end);
+    if (s->kind == VIRTUAL) {
+        end += task->seconds;
+        s->free_at = end;
+    } else {
+        if (status == ZN_OK && task->run)
+            status = task->run(task->arg);
+        end = zn_clock_now(s->clock);
+    }
+    if (task->done)
+        zn_event_set(task->done, status, status == ZN_OK ? NULL : zn_error_message(), end);
+    return status;
+}
+
+static void *work(void *arg)
+{
+    zn_stream *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->first && !s->ending)
+            pthread_cond_wait(&s->changed, &s->lock);
+        struct queued *q = s->first;
+        if (!q)
+            break;
+        s->first = q->next;
+        if (!s->first)
+            s->last = NULL;
+        s->busy = true;
+        pthread_mutex_unlock(&s->lock);
+        zn_status status = execute(s, &q->task);
+        free(q);
+        pthread_mutex_lock(&s->lock);
+        note_failure(s, status);
+        s->busy = false;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static zn_status create(enum kind kind, zn_clock *clock, zn_stream **stream)
+{
+    zn_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a stream");
+    s->kind = kind;
+    s->clock = clock;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    if (kind == THREAD && pthread_create(&s->worker, NULL, work, s) != 0) {
+        pthread_cond_destroy(&s->changed);
+        pthread_mutex_destroy(&s->lock);
+        free(s);
+        return zn_fail(ZN_ERR_MEMORY, "cannot start a thread for a stream");
+    }
+    *stream = s;
+    return ZN_OK;
+}
+
+zn_status zn_stream_create_inline(zn_clock *clock, zn_stream **stream)
+{
+    return create(INLINE, clock, stream);
+}
+
+zn_status zn_stream_create_thread(zn_clock *clock, zn_stream **stream)
+{
+    return create(THREAD, clock, stream);
+}
+
+zn_status zn_stream_create_virtual(zn_clock *clock, zn_stream **stream)
+{
+    return create(VIRTUAL, clock, stream);
+}
+
+void zn_stream_destroy(zn_stream *s)
+{
+    if (!s)
+        return;
+    if (s->kind == THREAD) {
+        pthread_mutex_lock(&s->lock);
+        s->ending = true;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+        pthread_join(s->worker, NULL);
+    }
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+zn_status zn_stream_submit(zn_stream *s, const struct zn_task *task)
+{
+    if (s->kind != THREAD) {
+        zn_status status = execute(s, task);
+        note_failure(s, status);
+        return status;
+    }
+    struct queued *q = malloc(sizeof *q);
+    if (!q)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a task");
+    q->task = *task;
+    q->next = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (s->last)
+        s->last->next = q;
+    else
+        s->first = q;
+    s->last = q;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return ZN_OK;
+}
+
+zn_status zn_stream_synchronize(zn_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (s->first || s->busy)
+        pthread_cond_wait(&s->changed, &s->lock);
+    zn_status status = s->status;
+    if (status != ZN_OK)
+        zn_fail_text(status, s->message);
+    pthread_mutex_unlock(&s->lock);
+    zn_clock_advance(s->clock, s->free_at);
+    return status;
+}

@@ -1,0 +1,77 @@
+/* A device: memory, streams and kernels behind one small table of functions.
+ *
+ * `cpu` computes at once on the calling thread's OpenMP team; `sim` has no memory behind it and
+ * advances a virtual clock. Nothing above this folder turns a zn_addr into a pointer. */
+#ifndef ZN_DEVICE_DEVICE_H
+#define ZN_DEVICE_DEVICE_H
+
+#include <stddef.h>
+
+#include "base/stream.h"
+#include "device/kernels.h"
+#include "memory/ledger.h"
+
+typedef struct zn_device zn_device;
+
+struct zn_device_ops {
+    const char *name;
+    void (*destroy)(zn_device *device);
+    /* Zeroed memory, aligned to 4096 bytes. Blocks. */
+    zn_status (*alloc)(zn_device *device, size_t n_bytes, zn_addr *address);
+    void (*free)(zn_device *device, zn_addr address, size_t n_bytes);
+    /* Order after what was run before on the compute stream; blocks until done. */
+    zn_status (*write)(zn_device *device, zn_addr dst, const void *src, size_t n_bytes);
+    zn_status (*read)(zn_device *device, void *dst, zn_addr src, size_t n_bytes);
+    /* Queues one kernel on the compute stream. args is copied where needed. */
+    zn_status (*run)(zn_device *device, zn_kernel kernel, const void *args);
+    /* Waits for everything queued. */
+    zn_status (*synchronize)(zn_device *device);
+};
+
+struct zn_device {
+    const struct zn_device_ops *ops;
+    zn_ledger *ledger; /* borrowed */
+    zn_clock *clock;   /* borrowed; the time this device lives in */
+};
+
+/* The processor. n_threads >= 1; isa NULL or "" takes ZINC_ISA's choice or the best the machine has. The
+ * caller destroys. */
+zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads, const char *isa,
+                               zn_device **device);
+
+/* No memory and a virtual clock. */
+struct zn_sim_rates {
+    double flops;        /* matrix products a second */
+    double memory_bytes; /* a second */
+    double launch;       /* seconds for each kernel */
+};
+zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,
+                               zn_device **device);
+
+void zn_device_destroy(zn_device *device); /* NULL is legal */
+
+/* Allocates and charges the ledger; `zn_device_free` takes the same figures back. */
+zn_status zn_device_alloc(zn_device *device, zn_tier tier, zn_kind kind, size_t n_bytes,
+                          zn_addr *address);
+void zn_device_free(zn_device *device, zn_tier tier, zn_kind kind, zn_addr address, size_t n_bytes);
+
+static inline zn_status zn_device_write(zn_device *d, zn_addr dst, const void *src, size_t n_bytes)
+{
+    return d->ops->write(d, dst, src, n_bytes);
+}
+
+static inline zn_status zn_device_read(zn_device *d, void *dst, zn_addr src, size_t n_bytes)
+{
+    return d->ops->read(d, dst, src, n_bytes);
+}
+
+/* One typed call for each kernel: zn_run_gemm(device, &args). */
+#define ZN_KERNEL_RUN(name)                                                                        \
+    static inline zn_status zn_run_##name(zn_device *device, const struct zn_##name##_args *args)  \
+    {                                                                                              \
+        return device->ops->run(device, ZN_KERNEL_##name, args);                                   \
+    }
+ZN_KERNELS(ZN_KERNEL_RUN)
+#undef ZN_KERNEL_RUN
+
+#endif

@@ -1,0 +1,303 @@
+/* The kernels every device offers, and their arguments.
+ *
+ * A kernel is named once in ZN_KERNELS and has one argument struct zn_<name>_args. Memory is
+ * named by zn_addr, an address in the device's own memory that only the device's backend may
+ * turn into a pointer. Values are fp32 unless a field says otherwise; matrices are row-major
+ * and a "stride" is the distance of two rows in elements. An output may be the same buffer as
+ * an input only where it is said. Outputs are overwritten unless the word "adds" stands there.
+ *
+ * Every kernel gives the same bits whatever the number of threads: work is cut in chunks whose
+ * sizes are constants and partial sums are added in chunk order. */
+#ifndef ZN_DEVICE_KERNELS_H
+#define ZN_DEVICE_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tensor/dtype.h"
+
+typedef uint64_t zn_addr; /* 0 is "none" */
+
+#define ZN_KERNELS(X)                                                                              \
+    X(zero)                                                                                        \
+    X(copy)                                                                                        \
+    X(cast)                                                                                        \
+    X(fill)                                                                                        \
+    X(fill_normal)                                                                                 \
+    X(add)                                                                                         \
+    X(mul)                                                                                         \
+    X(gemm)                                                                                        \
+    X(column_sum)                                                                                  \
+    X(embedding_forward)                                                                           \
+    X(embedding_backward)                                                                          \
+    X(layernorm_forward)                                                                           \
+    X(layernorm_backward)                                                                          \
+    X(rmsnorm_forward)                                                                             \
+    X(rmsnorm_backward)                                                                            \
+    X(rope)                                                                                        \
+    X(attention_forward)                                                                           \
+    X(attention_backward)                                                                          \
+    X(gelu_forward)                                                                                \
+    X(gelu_backward)                                                                               \
+    X(swiglu_forward)                                                                              \
+    X(swiglu_backward)                                                                             \
+    X(loss_panel)                                                                                  \
+    X(loss_finish)                                                                                 \
+    X(loss_gradient)                                                                               \
+    X(sum_squares)                                                                                 \
+    X(adam)                                                                                        \
+    X(sgd)
+
+typedef enum zn_kernel {
+#define ZN_KERNEL_ENUM(name) ZN_KERNEL_##name,
+    ZN_KERNELS(ZN_KERNEL_ENUM)
+#undef ZN_KERNEL_ENUM
+        ZN_N_KERNELS
+} zn_kernel;
+
+struct zn_zero_args {
+    zn_addr dst;
+    int64_t n_bytes;
+};
+
+struct zn_copy_args {
+    zn_addr dst, src; /* no overlap */
+    int64_t n_bytes;
+};
+
+/* dst[i] = (dst_type)src[i], round to nearest even; fp32, bf16 and fp16 both ways. NaN stays
+ * NaN, fp16 overflow becomes infinity. */
+struct zn_cast_args {
+    zn_addr dst, src;
+    zn_dtype dst_type, src_type;
+    int64_t n_elements;
+};
+
+struct zn_fill_args {
+    zn_addr dst;
+    int64_t n_elements;
+    float value;
+};
+
+/* dst[i] = stddev × normal(key, first + i): a counter-based generator, so the value of an element does
+ * not depend on which part of the tensor is filled (base/rng.h). */
+struct zn_fill_normal_args {
+    zn_addr dst;
+    int64_t first, n_elements;
+    uint64_t key;
+    float stddev;
+};
+
+/* y[i] = a[i] + b[i]; y may be a or b. */
+struct zn_add_args {
+    zn_addr y, a, b;
+    int64_t n_elements;
+};
+
+/* y[i] = a[i] × b[i]; y may be a or b. */
+struct zn_mul_args {
+    zn_addr y, a, b;
+    int64_t n_elements;
+};
+
+/* C(m,n) = op(A)(m,k) · op(B)(k,n) [+ C when `adds`] [+ bias(n) on every row].
+ * op is the transpose where transpose_x is set; A is stored (m,k) or, transposed, (k,m).
+ * Runs as a grid of single-threaded sgemm calls with constant block sizes ZN_GEMM_*: the sum
+ * over k is cut at multiples of ZN_GEMM_K, blocks of C at multiples of ZN_GEMM_M and _N. */
+enum { ZN_GEMM_M = 256, ZN_GEMM_N = 512, ZN_GEMM_K = 1024 };
+
+struct zn_gemm_args {
+    zn_addr a, b, c, bias; /* bias may be 0 */
+    int64_t m, n, k;
+    int64_t a_stride, b_stride, c_stride;
+    bool transpose_a, transpose_b, adds;
+};
+
+/* dst(cols) = sum over rows of src(rows,cols). Rows are summed in chunks of ZN_SUM_ROWS, the
+ * chunks in order. `partial` holds ceil(rows / ZN_SUM_ROWS) × cols floats. */
+enum { ZN_SUM_ROWS = 64 };
+
+struct zn_column_sum_args {
+    zn_addr dst, src, partial;
+    int64_t rows, cols, stride;
+};
+
+/* y(row,:) = table(ids[row],:) [+ positions(row mod period,:)]. ids are int32 in range (checked
+ * by the host before). */
+struct zn_embedding_forward_args {
+    zn_addr y, table, positions, ids; /* positions may be 0 */
+    int64_t rows, width, period;
+};
+
+/* d_table(n_ids,width) = for each id the sum, in row order, of dy(row,:) with ids[row] = id;
+ * rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
+ * row mod period = p, in row order; zero for p >= period. */
+struct zn_embedding_backward_args {
+    zn_addr d_table, d_positions, dy, ids;
+    int64_t rows, width, period, n_ids, n_positions;
+};
+
+/* y = (x - mean) × rstd × weight + bias, row by row; mean and rstd (rows floats each) are outputs. */
+struct zn_layernorm_forward_args {
+    zn_addr y, x, weight, bias, mean, rstd; /* bias may be 0 */
+    int64_t rows, cols;
+    float eps;
+};
+
+/* d_bias may be 0. `partial` holds 2 × ceil(rows / ZN_SUM_ROWS) × cols floats. */
+struct zn_layernorm_backward_args {
+    zn_addr dx, d_weight, d_bias, dy, x, weight, mean, rstd, partial;
+    int64_t rows, cols;
+};
+
+/* y = x × rstd × weight, rstd = 1/sqrt(mean(x²) + eps), row by row. With cols = head_dim and
+ * rows = tokens × heads it is the q/k norm of a head. */
+struct zn_rmsnorm_forward_args {
+    zn_addr y, x, weight, rstd;
+    int64_t rows, cols;
+    float eps;
+};
+
+/* `partial` holds ceil(rows / ZN_SUM_ROWS) × cols floats. */
+struct zn_rmsnorm_backward_args {
+    zn_addr dx, d_weight, dy, x, weight, rstd, partial;
+    int64_t rows, cols;
+};
+
+/* Rotary embedding in halves, as the hub's models do: for each row (position p = row mod period)
+ * and head, with d = head_dim/2, (a,b) = (x[i], x[i+d]):
+ *   y[i] = a·cos - b·sin, y[i+d] = b·cos + a·sin,
+ * cos and sin from tables (period, head_dim/2). `inverse` turns the other way (the gradient). y may be x. */
+struct zn_rope_args {
+    zn_addr y, x, cos, sin;
+    int64_t rows, heads, head_dim, period;
+    int64_t y_stride, x_stride;
+    bool inverse;
+};
+
+/* Causal attention with grouped heads. q (batch·time, heads·head_dim), k and v (batch·time,
+ * kv_heads·head_dim), out like q, each with its own row stride; lse (batch, heads, time) is
+ * log-sum-exp of the scaled scores. Query i sees keys j with j <= i and, when window > 0,
+ * i - j < window. head h uses kv head h / (heads / kv_heads). No time × time matrix exists:
+ * tiles of ZN_ATTENTION_TILE rows with an online softmax. */
+enum { ZN_ATTENTION_TILE = 64 };
+
+struct zn_attention_forward_args {
+    zn_addr out, lse, q, k, v;
+    int64_t batch, time, heads, kv_heads, head_dim;
+    int64_t q_stride, k_stride, v_stride, out_stride;
+    int64_t window; /* 0 is none */
+    float scale;
+};
+
+/* Gradients of the above. `delta` holds batch·heads·time floats. `partial` holds
+ * 2 × batch × heads × time × head_dim floats where heads != kv_heads (dk and dv of each query
+ * head, summed in head order), else it may be 0. dq, dk, dv have the strides of q, k, v. */
+struct zn_attention_backward_args {
+    zn_addr dq, dk, dv, d_out, out, lse, q, k, v, delta, partial;
+    int64_t batch, time, heads, kv_heads, head_dim;
+    int64_t q_stride, k_stride, v_stride, out_stride; /* d_out has out's stride */
+    int64_t dq_stride, dk_stride, dv_stride;
+    int64_t window;
+    float scale;
+};
+
+/* Exact (erf) or tanh form. y may be x. */
+struct zn_gelu_forward_args {
+    zn_addr y, x;
+    int64_t n_elements;
+    bool tanh_form;
+};
+
+/* dx may be dy. */
+struct zn_gelu_backward_args {
+    zn_addr dx, dy, x;
+    int64_t n_elements;
+    bool tanh_form;
+};
+
+/* y = silu(gate) × up */
+struct zn_swiglu_forward_args {
+    zn_addr y, gate, up;
+    int64_t n_elements;
+};
+
+/* d_gate may be dy. */
+struct zn_swiglu_backward_args {
+    zn_addr d_gate, d_up, dy, gate, up;
+    int64_t n_elements;
+};
+
+/* Cross-entropy over panels of the vocabulary. One panel of logits (rows, cols) holds the columns
+ * first_col … first_col+cols. row_max, row_sum and target_logit (rows floats each) run along the
+ * panels in order; `first` starts them. target < 0 is an ignored position.
+ *   m = max of the panel, s = sum exp(x - m); combined: M = max(row_max, m),
+ *   row_sum = row_sum·exp(row_max - M) + s·exp(m - M). */
+struct zn_loss_panel_args {
+    zn_addr logits, targets, row_max, row_sum, target_logit; /* targets int32 */
+    int64_t rows, cols, stride, first_col;
+    bool first;
+};
+
+/* lse[row] = row_max + log(row_sum), and *loss (one double) adds the sum, in row order, of
+ * lse - target_logit over rows with target >= 0. lse may be row_sum. */
+struct zn_loss_finish_args {
+    zn_addr lse, loss, row_max, row_sum, target_logit, targets;
+    int64_t rows;
+};
+
+/* logits ← (exp(logits - lse) - [column is the target]) × scale in place; a row with target < 0
+ * becomes zero. */
+struct zn_loss_gradient_args {
+    zn_addr logits, targets, lse;
+    int64_t rows, cols, stride, first_col;
+    float scale;
+};
+
+/* *sum (one double) adds the sum of squares of src, taken in double over chunks of ZN_SUM_ELEMENTS,
+ * the chunks in order. `partial` holds ceil(n / ZN_SUM_ELEMENTS) doubles. NaN and infinity in src
+ * make it NaN or infinite. */
+enum { ZN_SUM_ELEMENTS = 16384 };
+
+struct zn_sum_squares_args {
+    zn_addr sum, src, partial;
+    int64_t n_elements;
+};
+
+/* Adam on one range. With g = grad × grad_scale [+ decay·p when coupled]:
+ *   decoupled: p ← p × (1 - lr·decay)            (keep = that factor, else 1)
+ *   m ← m + (1-beta1)(g - m);  v ← beta2·v + (1-beta2)·g·g
+ *   p ← p - step_size × m / (sqrt(v) / root_correction + eps)
+ * Each line in fp32 operations in the order written, no fused multiply-add, so that every
+ * instruction set gives the same bits. copy, when not 0, receives p in copy_type. */
+struct zn_adam_args {
+    zn_addr param, grad, exp_avg, exp_avg_sq, copy;
+    zn_dtype copy_type;
+    int64_t n_elements;
+    float grad_scale, one_minus_beta1, beta2, one_minus_beta2, eps;
+    float step_size;       /* lr / (1 - beta1^t) */
+    float root_correction; /* sqrt(1 - beta2^t) */
+    float keep;            /* 1 - lr·decay, or 1 */
+    float coupled_decay;   /* 0 when decoupled */
+};
+
+/* g = grad × grad_scale + coupled_decay × p; with momentum: buf ← first ? g : momentum·buf + g,
+ * p ← p - lr·buf; without (momentum_buffer = 0): p ← p - lr·g. */
+struct zn_sgd_args {
+    zn_addr param, grad, momentum_buffer, copy;
+    zn_dtype copy_type;
+    int64_t n_elements;
+    float grad_scale, lr, momentum, coupled_decay;
+    bool first;
+};
+
+const char *zn_kernel_name(zn_kernel kernel);
+
+/* Work of one call: what the sim device turns into time. */
+struct zn_kernel_cost {
+    double flops;   /* of matrix products */
+    double n_bytes; /* moved to and from memory */
+};
+struct zn_kernel_cost zn_kernel_cost(zn_kernel kernel, const void *args);
+
+#endif
