@@ -6,9 +6,9 @@
 #include "zinc/status.h"
 
 #if defined(__GNUC__)
-#define ZN_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define ZN_PRINTF(text, args) __attribute__((format(printf, text, args)))
 #else
-#define ZN_PRINTF(text, first)
+#define ZN_PRINTF(text, args)
 #endif
 
 /* Records the text and returns `code`, so that a cause reads `return zn_fail(...)`. */
