@@ -48,10 +48,10 @@ zn_status zn_fail(zn_status code, const char *format, ...)
 
 zn_status zn_context(zn_status code, const char *format, ...)
 {
-    char text[MESSAGE_BYTES];
+    char text[2 * MESSAGE_BYTES + 4]; /* both whole; zn_fail_text cuts */
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(text, sizeof text, format, args);
+    int n = vsnprintf(text, MESSAGE_BYTES, format, args);
     va_end(args);
     if (n >= 0 && n < MESSAGE_BYTES)
         snprintf(text + n, sizeof text - (size_t)n, ": %s", last_message);
