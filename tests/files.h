@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,14 +71,26 @@ static inline int remove_test_folder(void **state)
     return nftw(test_folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The path of a name in the test's folder; four can be used at once. */
+/* The path of a name in the test's folder; sixteen can be used at once. */
 static inline const char *in_folder(const char *name)
 {
-    static char paths[4][256];
+    static char paths[16][256];
     static int next;
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % 16];
     snprintf(path, sizeof paths[0], "%s/%s", test_folder, name);
     return path;
+}
+
+/* Entries of a folder, hidden ones too: what a temporary file would add to. */
+static inline size_t n_entries(const char *path)
+{
+    size_t n = 0;
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n - 2;
 }
 
 static inline const char *make_file(const char *name, const void *data, size_t n_bytes)

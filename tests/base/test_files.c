@@ -51,18 +51,6 @@ static void whole_files_are_read_and_written(void **state)
     free(data);
 }
 
-static size_t n_entries(const char *folder)
-{
-    size_t n = 0;
-    char command[300];
-    snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    assert_int_equal(fscanf(pipe, "%zu", &n), 1);
-    pclose(pipe);
-    return n;
-}
-
 static void a_new_file_appears_whole_or_not_at_all(void **state)
 {
     (void)state;

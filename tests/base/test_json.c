@@ -178,7 +178,7 @@ static void bad_documents_are_refused(void **state)
         {"{\"a\":1e999}", "real number overflow"},
         {"{\"a\":\"\xff\"}", "byte 0xff"},
         {"{\"a\":\"\\u0000\"}", "\\u0000"},
-        {"{\"a\":\"line\nbreak\"}", "control character"},
+        {"{\"a\":\"line\nbreak\"}", "unexpected newline"},
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         zn_json *j = NULL;
