@@ -1,0 +1,84 @@
+/* Rows of a table taken by id, and the gradient of the table.
+ *
+ * Backward adds in row order: threads share the columns, never the rows, so an id that comes
+ * twice is always summed in the same order. */
+#include <omp.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+
+enum {
+    STRIPE = 64,         /* columns of one task: whole cache lines */
+    CLEAR_ROWS = 64,     /* rows of a table cleared by one task */
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
+{
+    const struct zn_embedding_forward_args *a = args;
+    const int32_t *ids = zn_pointer(a->ids);
+    int64_t width = a->width;
+#pragma omp parallel for num_threads(cpu->n_threads)
+    for (int64_t row = 0; row < a->rows; row++) {
+        float *restrict y = zn_floats(a->y) + row * width;
+        const float *restrict x = zn_floats(a->table) + ids[row] * width;
+        if (!a->positions) {
+            memcpy(y, x, (size_t)width * sizeof *y);
+            continue;
+        }
+        const float *restrict position = zn_floats(a->positions) + row % a->period * width;
+        for (int64_t i = 0; i < width; i++)
+            y[i] = x[i] + position[i];
+    }
+    return ZN_OK;
+}
+
+/* Called by every thread of a team; ends with a barrier. */
+static void clear_table(float *table, int64_t rows, int64_t width)
+{
+#pragma omp for
+    for (int64_t row = 0; row < rows; row += CLEAR_ROWS)
+        memset(table + row * width, 0,
+               (size_t)(smaller(CLEAR_ROWS, rows - row) * width) * sizeof *table);
+}
+
+static void add_to(float *restrict sum, const float *restrict x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[i];
+}
+
+/* Columns col … col+n of both gradients. */
+static void add_stripe(const struct zn_embedding_backward_args *a, int64_t col, int64_t n)
+{
+    const int32_t *ids = zn_pointer(a->ids);
+    const float *dy = zn_floats(a->dy) + col;
+    float *d_table = zn_floats(a->d_table) + col;
+    for (int64_t row = 0; row < a->rows; row++)
+        add_to(d_table + ids[row] * a->width, dy + row * a->width, n);
+    if (!a->d_positions)
+        return;
+    float *d_positions = zn_floats(a->d_positions) + col;
+    for (int64_t row = 0; row < a->rows; row++)
+        add_to(d_positions + row % a->period * a->width, dy + row * a->width, n);
+}
+
+zn_status ZN_K(embedding_backward)(const struct zn_cpu *cpu, const void *args)
+{
+    const struct zn_embedding_backward_args *a = args;
+#pragma omp parallel num_threads(cpu->n_threads)
+    {
+        clear_table(zn_floats(a->d_table), a->n_ids, a->width);
+        if (a->d_positions)
+            clear_table(zn_floats(a->d_positions), a->n_positions, a->width);
+#pragma omp for schedule(dynamic)
+        for (int64_t col = 0; col < a->width; col += STRIPE)
+            add_stripe(a, col, smaller(STRIPE, a->width - col));
+    }
+    return ZN_OK;
+}
