@@ -89,12 +89,8 @@ static bool group_find(const char *root, const char *controller, struct group *g
         goto done;
 
     /* In a container the mount may begin at the group itself. */
-    const char *below = path;
     size_t top = strcmp(mount.top, "/") == 0 ? 0 : strlen(mount.top);
-    if (strncmp(path, mount.top, top) == 0)
-        below = path + top;
-    else
-        below = "";
+    const char *below = strncmp(path, mount.top, top) == 0 ? path + top : "";
     int n = snprintf(group->path, sizeof group->path, "%s%s", mount.point, below);
     if (n < 0 || (size_t)n >= sizeof group->path)
         goto done;
@@ -148,23 +144,24 @@ static uint64_t memory_stat(const char *root, const struct group *group, const c
     return 0;
 }
 
+/* Version 2 writes both numbers into one file, "max 100000" for no limit. */
 static double level_quota(const char *root, const struct group *group)
 {
     char text[64];
-    double quota = 0, period = 0;
-    uint64_t q, p;
+    uint64_t quota = 0, period = 0;
     if (group->is_v2) {
-        if (!group_text(root, group, "cpu.max", text, sizeof text) ||
-            sscanf(text, "%lf %lf", &quota, &period) != 2)
+        char *end;
+        if (!group_text(root, group, "cpu.max", text, sizeof text))
             return 0;
-    } else {
-        if (!group_number(root, group, "cpu.cfs_quota_us", &q) ||
-            !group_number(root, group, "cpu.cfs_period_us", &p))
+        quota = strtoull(text, &end, 10);
+        period = strtoull(end, NULL, 10);
+        if (end == text)
             return 0;
-        quota = (double)q;
-        period = (double)p;
+    } else if (!group_number(root, group, "cpu.cfs_quota_us", &quota) ||
+               !group_number(root, group, "cpu.cfs_period_us", &period)) {
+        return 0;
     }
-    return period > 0 ? quota / period : 0;
+    return period > 0 ? (double)quota / (double)period : 0;
 }
 
 double cgroup_cpu_quota(const char *root)

@@ -42,7 +42,7 @@ static int core_of(const char *root, int cpu)
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
     if (!machine_file_read(root, path, text, sizeof text))
         return cpu;
-    return atoi(text);
+    return (int)strtol(text, NULL, 10);
 }
 
 /* Counts processors and cores in a list such as "0-3,8". */

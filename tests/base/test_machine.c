@@ -150,13 +150,13 @@ static void no_limit_of_version_1_is_no_limit(void **state)
     assert_int_equal(m.memory_available, 6 * gib);
 }
 
-static void a_container_sees_its_own_group_at_the_mount(void **state)
+static void a_container_sees_its_groups_below_the_mount(void **state)
 {
     (void)state;
-    plant("/proc/self/cgroup", "0::/docker/123\n");
+    plant("/proc/self/cgroup", "0::/docker/123/job\n");
     plant("/proc/self/mountinfo", "26 25 0:22 /docker/123 /sys/fs/cgroup rw - cgroup2 cgroup rw\n");
-    plant("/sys/fs/cgroup/memory.max", "1073741824\n");
-    plant("/sys/fs/cgroup/memory.current", "0\n");
+    plant("/sys/fs/cgroup/job/memory.max", "1073741824\n");
+    plant("/sys/fs/cgroup/job/memory.current", "0\n");
     struct zn_machine m = read_machine();
     assert_int_equal(m.memory_limit, gib);
     assert_int_equal(m.memory_available, gib);
@@ -199,7 +199,7 @@ int main(void)
         ON_A_TREE(version_2_limits_of_any_group_above_count),
         ON_A_TREE(version_1_limits_count),
         ON_A_TREE(no_limit_of_version_1_is_no_limit),
-        ON_A_TREE(a_container_sees_its_own_group_at_the_mount),
+        ON_A_TREE(a_container_sees_its_groups_below_the_mount),
         ON_A_TREE(a_quota_below_one_leaves_one_core),
         cmocka_unit_test(this_machine_can_be_read),
         cmocka_unit_test(a_machine_without_proc_is_an_error_that_names_the_file),

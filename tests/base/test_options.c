@@ -224,6 +224,19 @@ static void unknown_flags_name_the_nearest(void **state)
                             "them");
 }
 
+static const char *one_name(const void *context, size_t i)
+{
+    return i == 0 ? context : NULL;
+}
+
+static void the_nearest_name_counts_a_swap_as_one_mistake(void **state)
+{
+    (void)state;
+    assert_string_equal(zn_nearest_name("ls", one_name, "sl"), "sl");
+    assert_null(zn_nearest_name("ls", one_name, "xy"));
+    assert_null(zn_nearest_name("plan", one_name, "doctor"));
+}
+
 static void flags_are_never_abbreviated(void **state)
 {
     (void)state;
@@ -344,6 +357,7 @@ int main(void)
         cmocka_unit_test(optional_values_need_the_equal_sign),
         cmocka_unit_test(what_was_given_is_recorded),
         cmocka_unit_test(unknown_flags_name_the_nearest),
+        cmocka_unit_test(the_nearest_name_counts_a_swap_as_one_mistake),
         cmocka_unit_test(flags_are_never_abbreviated),
         cmocka_unit_test(numbers_outside_their_range_are_refused_by_name),
         cmocka_unit_test(what_is_no_number_is_refused_by_name),
