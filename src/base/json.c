@@ -392,3 +392,19 @@ zn_status zn_json_item_array(zn_json *array, size_t i, zn_json **value)
     zn_json place = item(array, i);
     return as_container(&place, ZN_JSON_ARRAY, value);
 }
+
+zn_status zn_json_set_string(zn_json *root, const char *key, const char *value)
+{
+    if (json_object_set_new(root->document, key, json_string(value)) != 0)
+        return zn_fail(ZN_ERR_INTERNAL, "%s: cannot set '%s'", root->name, key);
+    return ZN_OK;
+}
+
+zn_status zn_json_print(const zn_json *root, char **text)
+{
+    char *printed = json_dumps(root->document, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    if (!printed)
+        return zn_fail(ZN_ERR_MEMORY, "%s: cannot print it again", root->name);
+    *text = printed;
+    return ZN_OK;
+}

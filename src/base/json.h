@@ -75,4 +75,11 @@ zn_status zn_json_item_string(zn_json *array, size_t i, const char **value);
 zn_status zn_json_item_object(zn_json *array, size_t i, zn_json **value);
 zn_status zn_json_item_array(zn_json *array, size_t i, zn_json **value);
 
+/* ---- Changing and printing a whole document that is an object. ---- */
+
+zn_status zn_json_set_string(zn_json *root, const char *key, const char *value);
+
+/* Indented, keys in their order. The caller frees the text. */
+zn_status zn_json_print(const zn_json *root, char **text);
+
 #endif

@@ -131,15 +131,23 @@ static zn_status copy_named(const char *from, const char *to, const char *name)
     return status;
 }
 
-/* config.json as it was, but with the dtype the weights now have. */
-static zn_status write_config(const char *folder, struct zn_run *run)
+/* config.json as it was, or with the dtype the weights now have. */
+static zn_status write_config(const char *folder, const char *model_folder, struct zn_run *run)
 {
-    static const char *const torch_names[] = {[ZN_F32] = "float32", [ZN_BF16] = "bfloat16", [ZN_F16] = "float16"};
+    static const char *const torch_names[] = {
+        [ZN_F32] = "float32", [ZN_BF16] = "bfloat16", [ZN_F16] = "float16"};
     static const char *const keys[] = {"dtype", "torch_dtype"};
+    bool changed = false;
     for (size_t i = 0; i < 2; i++) {
-        if (zn_json_has(run->config, keys[i]))
-            ZN_TRY(zn_json_set_string(run->config, keys[i], torch_names[run->style.dtype]));
+        const char *dtype;
+        ZN_TRY(zn_json_get_string_or(run->config, keys[i], NULL, &dtype));
+        if (!dtype || strcmp(dtype, torch_names[run->style.dtype]) == 0)
+            continue;
+        ZN_TRY(zn_json_set_string(run->config, keys[i], torch_names[run->style.dtype]));
+        changed = true;
     }
+    if (!changed)
+        return copy_named(model_folder, folder, "config.json");
     char *text;
     ZN_TRY(zn_json_print(run->config, &text));
     zn_status status = write_named(folder, "config.json", text, strlen(text));
@@ -155,6 +163,6 @@ zn_status zn_output_write_model(const char *folder, const char *model_folder, st
         "chat_template.jinja"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         ZN_TRY(copy_named(model_folder, folder, names[i]));
-    ZN_TRY(write_config(folder, run));
+    ZN_TRY(write_config(folder, model_folder, run));
     return zn_weights_export(run->engine, run->model, folder, &run->style);
 }

@@ -112,8 +112,10 @@ zn_status zn_engine_create(zn_device *device, const zn_module *module,
     e->plan = plan;
     zn_manifest_init(&e->manifest);
     zn_status status = ZN_OK;
+    e->slot_bytes = plan ? plan->slot_bytes : 0;
     e->gradient_state = calloc((size_t)module->n_params, 1);
-    if (!e->gradient_state)
+    e->slot_address = calloc((size_t)module->n_params, sizeof *e->slot_address);
+    if (!e->gradient_state || !e->slot_address)
         status = zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
     if (status == ZN_OK)
         status = zn_units_init(&e->units, module, 1);
@@ -154,6 +156,7 @@ void zn_engine_destroy(zn_engine *e)
     zn_tape_destroy(e->tape);
     zn_units_fini(&e->units);
     free(e->gradient_state);
+    free(e->slot_address);
     free(e);
 }
 

@@ -31,8 +31,11 @@ struct zn_engine {
     struct region ids, targets, sums, partial, slot, arena;
     struct region *constants; /* by index */
     zn_lifetimes *train, *evaluate, *repeat; /* recording: owned */
-    size_t slot_bytes;              /* recording: the largest gradient added */
-    unsigned char *gradient_state;  /* by parameter index */
+    size_t slot_bytes; /* recording: the most that was open at once; else the planned size */
+    size_t slot_used;  /* by open gradients */
+    int slot_open;
+    zn_addr *slot_address;         /* by parameter index, of open gradients */
+    unsigned char *gradient_state; /* by parameter index */
     int64_t n_updates;
 };
 

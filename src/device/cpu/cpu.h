@@ -5,6 +5,7 @@
 #ifndef ZN_DEVICE_CPU_CPU_H
 #define ZN_DEVICE_CPU_CPU_H
 
+#include "device/cpu/isa.h"
 #include "device/device.h"
 
 struct zn_cpu {
@@ -23,14 +24,6 @@ struct zn_cpu_kernels {
 extern const struct zn_cpu_kernels zn_cpu_kernels_plain;
 extern const struct zn_cpu_kernels zn_cpu_kernels_avx2;
 extern const struct zn_cpu_kernels zn_cpu_kernels_avx512;
-
-/* Whether this machine and its system can run the instruction set; false for an unknown name. */
-bool zn_cpu_has_isa(const char *isa);
-
-/* The instruction set to use: `wanted`, or where that is NULL or "" environment ZINC_ISA, or the best
- * the machine has. The name set is a constant. One that is unknown or that the machine lacks is an
- * error that names those it has. */
-zn_status zn_cpu_isa_choose(const char *wanted, const char **isa);
 
 #define ZN_JOIN_(a, b) a##_##b
 #define ZN_JOIN(a, b) ZN_JOIN_(a, b)
