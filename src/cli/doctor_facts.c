@@ -10,7 +10,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "device/cpu/isa.h"
+#include "device/cpu/cpu.h"
 
 static zn_status read_isas(struct doctor_facts *f)
 {

@@ -6,7 +6,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-cc}
 read -ra libraries <<<"$(pkg-config --cflags jansson openblas 2>/dev/null)"
-flags=(-fsyntax-only -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude -Isrc "${libraries[@]}")
+flags=(-fsyntax-only -fopenmp -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude -Isrc "${libraries[@]}")
 
 # compiles COMPILER HEADER FLAGS…
 compiles()

@@ -108,16 +108,19 @@ check()
 
 failures=0
 
+mkdir -p "$work/copy/docs"
+cp -r "$source_folder/src" "$source_folder/include" "$work/copy/"
+cp "$source_folder/docs/architecture.md" "$work/copy/docs/"
+
 # planted FILE LINE: what the check says of LINE in a copy of the sources.
 planted()
 {
-    rm -rf "$work/copy"
-    mkdir -p "$work/copy/docs"
-    cp -r "$source_folder/src" "$source_folder/include" "$work/copy/"
-    cp "$source_folder/docs/architecture.md" "$work/copy/docs/"
     mkdir -p "$work/copy/$(dirname "$1")"
     printf '%s\n' "$2" >"$work/copy/$1"
     check "$work/copy" | grep -F "$1:1: "
+    local caught=$?
+    rm "$work/copy/$1"
+    return $caught
 }
 
 # catches FILE LINE TEXT
