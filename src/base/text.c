@@ -96,8 +96,6 @@ struct zn_shown zn_shown(const char *string)
         unsigned char c = (unsigned char)string[i];
         shown.text[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
     }
-    memcpy(shown.text + n, cut, sizeof cut);
-    if (!is_cut)
-        shown.text[n] = '\0';
+    strcpy(shown.text + n, is_cut ? cut : "");
     return shown;
 }

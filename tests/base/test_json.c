@@ -13,7 +13,8 @@ static zn_json *load(const char *text)
 static void reads_each_type(void **state)
 {
     (void)state;
-    zn_json *j = load("{\"i\":-3,\"n\":1.5,\"t\":true,\"f\":false,\"s\":\"a\\u00e9\",\"o\":{\"k\":1},\"a\":[1,2.5,\"x\",[7],{\"y\":8}]}");
+    zn_json *j = load("{\"i\":-3,\"n\":1.5,\"t\":true,\"f\":false,\"s\":\"a\\u00e9\",\"o\":{\"k\":1},"
+                      "\"a\":[1,2.5,\"x\",[7],{\"y\":8}]}");
     int64_t i;
     double n;
     bool t, f;
@@ -54,7 +55,8 @@ static void reads_each_type(void **state)
 static void integers_may_be_written_as_reals(void **state)
 {
     (void)state;
-    zn_json *j = load("{\"a\":1e5,\"b\":10000.0,\"c\":2.5,\"d\":1e300,\"e\":9223372036854775808.0,\"f\":-9223372036854775808}");
+    zn_json *j = load("{\"a\":1e5,\"b\":10000.0,\"c\":2.5,\"d\":1e300,"
+                      "\"e\":9223372036854775808.0,\"f\":-9223372036854775808}");
     int64_t i = 0;
     OK(zn_json_get_int(j, "a", 0, INT64_MAX, &i));
     assert_int_equal(i, 100000);
@@ -83,7 +85,8 @@ static void range_is_told(void **state)
 static void wrong_types_name_place_and_finding(void **state)
 {
     (void)state;
-    zn_json *j = load("{\"rope\":{\"factor\":\"eight\",\"list\":[1,{\"x\":[]}]},\"s\":3,\"b\":0,\"o\":[],\"a\":{},\"z\":null}");
+    zn_json *j = load("{\"rope\":{\"factor\":\"eight\",\"list\":[1,{\"x\":[]}]},"
+                      "\"s\":3,\"b\":0,\"o\":[],\"a\":{},\"z\":null}");
     zn_json *rope, *list, *x, *out;
     double n;
     bool b;

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzzers: small files, good and nearly good, in corpus/<fuzzer>/."""
+import json
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+
+
+def write(fuzzer, name, data):
+    folder = CORPUS / fuzzer
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def safetensors(entries, n_data, pad=0):
+    header = json.dumps(entries, separators=(",", ":")).encode() + b" " * pad
+    return struct.pack("<Q", len(header)) + header + bytes(i % 251 for i in range(n_data))
+
+
+def entry(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def make_safetensors():
+    good = {"__metadata__": {"format": "pt"}, "a": entry("F32", [2, 3], 0, 24), "b": entry("BF16", [4], 24, 32)}
+    whole = safetensors(good, 32, pad=3)
+    seeds = {
+        "good": whole,
+        "cut_header": whole[:40],
+        "cut_data": whole[:-1],
+        "empty": safetensors({}, 0),
+        "scalar": safetensors({"s": entry("F16", [], 0, 2)}, 2),
+        "no_elements": safetensors({"z": entry("F32", [0, 5], 0, 0)}, 0),
+        "types": safetensors({"i": entry("I64", [1], 0, 8), "m": entry("BOOL", [2], 8, 10), "q": entry("F4", [4], 10, 12)}, 12),
+        "overlap": safetensors({"a": entry("F32", [2], 0, 8), "b": entry("F32", [2], 4, 12)}, 12),
+        "hole": safetensors({"a": entry("F32", [2], 4, 12)}, 12),
+        "large_shape": safetensors({"a": entry("F32", [2**62, 4], 0, 0)}, 0),
+        "long_length": struct.pack("<Q", 2**64 - 1) + b"{}",
+    }
+    for name, data in seeds.items():
+        write("fuzz_safetensors", name, data)
+
+
+def make_json():
+    seeds = {
+        "config": '{"model_type":"llama","hidden_size":64,"rope_theta":10000.0,"rope_scaling":{"factor":8.0,'
+                  '"rope_type":"llama3"},"eos_token_id":[1,2],"tie_word_embeddings":true,"sliding_window":null}',
+        "index": '{"metadata":{"total_size":8},"weight_map":{"a":"model-00001-of-00002.safetensors"}}',
+        "numbers": '[0,-1,1e5,1.5,-0.0,9223372036854775807,1e308]',
+        "escapes": '{"\\u00e9\\n":"\\ud83d\\ude00 \\" \\\\ /"}',
+        "nested": '[[[[{"a":[{"b":[]}]}]]]]',
+        "twice": '{"a":1,"a":2}',
+        "cut": '{"a":[1,2',
+    }
+    for name, text in seeds.items():
+        write("fuzz_json", name, text.encode())
+
+
+def make_tokens():
+    # The fuzzer puts in the zeros of the header.
+    for name, how, magic, version, count, body in [
+        ("narrow", 0x32, 20240520, 1, 3, struct.pack("<3H", 1, 2, 256)),
+        ("wide", 0x33, 20240801, 7, 2, struct.pack("<2I", 1, 65535)),
+        ("wrong_count", 0x30, 20240520, 1, 9, b"\1\0"),
+    ]:
+        head = bytes([how]) + struct.pack("<3I", magic, version, count)
+        write("fuzz_tokens", name, head + body)
+    write("fuzz_tokens", "text", bytes([0x0E]) + b"two words and \xff")
+    write("fuzz_tokens", "short", bytes([0x30]) + b"\x48\xd7\x34\x01")
+
+
+make_safetensors()
+make_json()
+make_tokens()
