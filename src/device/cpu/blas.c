@@ -13,12 +13,14 @@ extern void bli_thread_set_num_threads(int64_t n_threads) __attribute__((weak));
 
 void zn_blas_init(void)
 {
+    int n_threads = omp_get_max_threads();
     if (openblas_set_num_threads)
         openblas_set_num_threads(1);
     if (MKL_Set_Num_Threads)
         MKL_Set_Num_Threads(1);
     if (bli_thread_set_num_threads)
         bli_thread_set_num_threads(1);
+    omp_set_num_threads(n_threads); /* some libraries set OpenMP itself, which is not theirs */
 }
 
 void zn_blas_enter_team(void)
