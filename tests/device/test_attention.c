@@ -41,7 +41,8 @@ static int64_t q_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
 
 static int64_t k_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
 {
-    return (b * s->time + t) * row_size(s) + (s->heads + h / (s->heads / s->kv_heads)) * s->head_dim;
+    return (b * s->time + t) * row_size(s) +
+           (s->heads + h / (s->heads / s->kv_heads)) * s->head_dim;
 }
 
 static int64_t v_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
@@ -73,9 +74,10 @@ static double reference_weights(const struct shape *s, const double *qkv, int64_
 {
     double max = -INFINITY, sum = 0;
     for (int64_t key = 0; key < s->time; key++) {
-        weights[key] = sees(s, query, key) ? scale_of(s) * dot(qkv + q_at(s, b, query, h),
-                                                               qkv + k_at(s, b, key, h), s->head_dim)
-                                           : -INFINITY;
+        weights[key] = sees(s, query, key)
+                           ? scale_of(s) * dot(qkv + q_at(s, b, query, h), qkv + k_at(s, b, key, h),
+                                               s->head_dim)
+                           : -INFINITY;
         max = fmax(max, weights[key]);
     }
     for (int64_t key = 0; key < s->time; key++)
@@ -105,7 +107,8 @@ static void reference_forward(const struct shape *s, const double *qkv, double *
 
 /* One query's part of the gradient. */
 static void reference_query_backward(const struct shape *s, const double *qkv, const double *d_out,
-                                     double *d_qkv, int64_t b, int64_t h, int64_t query, double *weights)
+                                     double *d_qkv, int64_t b, int64_t h, int64_t query,
+                                     double *weights)
 {
     reference_weights(s, qkv, b, h, query, weights);
     const double *d_o = d_out + out_at(s, b, query, h), *q = qkv + q_at(s, b, query, h);
@@ -140,7 +143,7 @@ static void reference_backward(const struct shape *s, const double *qkv, const d
 
 struct run {
     struct shape shape;
-    float *qkv, *d_out;             /* in */
+    float *qkv, *d_out;                         /* in */
     float *out, *lse, *d_qkv, *delta, *partial; /* written by the kernels */
 };
 
@@ -170,29 +173,57 @@ static void run_fini(struct run *r)
     free(r->partial);
 }
 
-static void run_kernels(struct run *r, const struct variant *forward, const struct variant *backward,
-                        int n_threads)
+static void run_kernels(struct run *r, const struct variant *forward,
+                        const struct variant *backward, int n_threads)
 {
     const struct shape *s = &r->shape;
     int64_t stride = row_size(s), out_stride = out_row_size(s), k = s->heads * s->head_dim;
     int64_t v = k + s->kv_heads * s->head_dim;
     struct zn_attention_forward_args f = {
-        .out = address_of(r->out), .lse = address_of(r->lse), .q = address_of(r->qkv),
-        .k = address_of(r->qkv + k), .v = address_of(r->qkv + v),
-        .batch = s->batch, .time = s->time, .heads = s->heads, .kv_heads = s->kv_heads,
-        .head_dim = s->head_dim, .q_stride = stride, .k_stride = stride, .v_stride = stride,
-        .out_stride = out_stride, .window = s->window, .scale = (float)scale_of(s),
+        .out = address_of(r->out),
+        .lse = address_of(r->lse),
+        .q = address_of(r->qkv),
+        .k = address_of(r->qkv + k),
+        .v = address_of(r->qkv + v),
+        .batch = s->batch,
+        .time = s->time,
+        .heads = s->heads,
+        .kv_heads = s->kv_heads,
+        .head_dim = s->head_dim,
+        .q_stride = stride,
+        .k_stride = stride,
+        .v_stride = stride,
+        .out_stride = out_stride,
+        .window = s->window,
+        .scale = (float)scale_of(s),
     };
     run_variant(forward, n_threads, &f);
     struct zn_attention_backward_args b = {
-        .dq = address_of(r->d_qkv), .dk = address_of(r->d_qkv + k), .dv = address_of(r->d_qkv + v),
-        .d_out = address_of(r->d_out), .out = f.out, .lse = f.lse, .q = f.q, .k = f.k, .v = f.v,
+        .dq = address_of(r->d_qkv),
+        .dk = address_of(r->d_qkv + k),
+        .dv = address_of(r->d_qkv + v),
+        .d_out = address_of(r->d_out),
+        .out = f.out,
+        .lse = f.lse,
+        .q = f.q,
+        .k = f.k,
+        .v = f.v,
         .delta = address_of(r->delta),
         .partial = s->heads == s->kv_heads ? 0 : address_of(r->partial),
-        .batch = s->batch, .time = s->time, .heads = s->heads, .kv_heads = s->kv_heads,
-        .head_dim = s->head_dim, .q_stride = stride, .k_stride = stride, .v_stride = stride,
-        .out_stride = out_stride, .dq_stride = stride, .dk_stride = stride, .dv_stride = stride,
-        .window = s->window, .scale = f.scale,
+        .batch = s->batch,
+        .time = s->time,
+        .heads = s->heads,
+        .kv_heads = s->kv_heads,
+        .head_dim = s->head_dim,
+        .q_stride = stride,
+        .k_stride = stride,
+        .v_stride = stride,
+        .out_stride = out_stride,
+        .dq_stride = stride,
+        .dk_stride = stride,
+        .dv_stride = stride,
+        .window = s->window,
+        .scale = f.scale,
     };
     run_variant(backward, n_threads, &b);
 }
@@ -208,8 +239,8 @@ static double *doubles(const float *x, int64_t n)
 
 /* Rows of `cols` used columns, each element within `bound` of the root mean square of the
  * reference or of its own size; the gap behind keeps its value. */
-static void check_rows(const struct shape *s, const char *what, const float *got, const double *expected,
-                       int64_t cols, double bound)
+static void check_rows(const struct shape *s, const char *what, const float *got,
+                       const double *expected, int64_t cols, double bound)
 {
     int64_t stride = cols + GAP;
     double squares = 0;
@@ -220,7 +251,8 @@ static void check_rows(const struct shape *s, const char *what, const float *got
         for (int64_t i = 0; i < stride; i++) {
             double x = (double)got[row * stride + i], y = expected[row * stride + i];
             if (i < cols ? !(fabs(x - y) <= bound * (typical + fabs(y))) : !isnan(x))
-                fail_msg("%s(%lld,%lld) is %.9g, not %.9g: time %lld heads %lld/%lld dim %lld window %lld",
+                fail_msg("%s(%lld,%lld) is %.9g, not %.9g: time %lld heads %lld/%lld dim %lld "
+                         "window %lld",
                          what, (long long)row, (long long)i, x, y, (long long)s->time,
                          (long long)s->heads, (long long)s->kv_heads, (long long)s->head_dim,
                          (long long)s->window);
@@ -254,7 +286,8 @@ static void is_right_for_every_length(void **state)
     (void)state;
     static const int64_t times[] = {1, 2, 15, 17, 63, 64, 65, 128, 129, 257, 330};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        check_shape((struct shape){.batch = 2, .time = times[i], .heads = 2, .kv_heads = 2, .head_dim = 16});
+        check_shape((struct shape){
+            .batch = 2, .time = times[i], .heads = 2, .kv_heads = 2, .head_dim = 16});
 }
 
 static void is_right_for_every_window(void **state)
@@ -262,9 +295,17 @@ static void is_right_for_every_window(void **state)
     (void)state;
     static const int64_t windows[] = {1, 2, 13, 63, 64, 65, 150, 300, 329, 330, 1000};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
-        check_shape((struct shape){.batch = 1, .time = 330, .heads = 2, .kv_heads = 1, .head_dim = 16,
+        check_shape((struct shape){.batch = 1,
+                                   .time = 330,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .head_dim = 16,
                                    .window = windows[i]});
-        check_shape((struct shape){.batch = 2, .time = 40, .heads = 1, .kv_heads = 1, .head_dim = 8,
+        check_shape((struct shape){.batch = 2,
+                                   .time = 40,
+                                   .heads = 1,
+                                   .kv_heads = 1,
+                                   .head_dim = 8,
                                    .window = windows[i]});
     }
 }
@@ -274,7 +315,8 @@ static void is_right_for_every_head_size(void **state)
     (void)state;
     static const int64_t sizes[] = {1, 8, 20, 32, 64, 80, 96, 128, 576};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        check_shape((struct shape){.batch = 1, .time = 70, .heads = 2, .kv_heads = 2, .head_dim = sizes[i]});
+        check_shape((struct shape){
+            .batch = 1, .time = 70, .heads = 2, .kv_heads = 2, .head_dim = sizes[i]});
 }
 
 static void is_right_for_every_group_size(void **state)
@@ -282,8 +324,12 @@ static void is_right_for_every_group_size(void **state)
     (void)state;
     for (int64_t group = 1; group <= 4; group++)
         for (int64_t kv_heads = 1; kv_heads <= 2; kv_heads++)
-            check_shape((struct shape){.batch = 2, .time = 75, .heads = group * kv_heads,
-                                       .kv_heads = kv_heads, .head_dim = 24, .window = group == 3 ? 50 : 0});
+            check_shape((struct shape){.batch = 2,
+                                       .time = 75,
+                                       .heads = group * kv_heads,
+                                       .kv_heads = kv_heads,
+                                       .head_dim = 24,
+                                       .window = group == 3 ? 50 : 0});
 }
 
 /* The reference's own gradient, against differences of its forward: within 1e-8. */
@@ -293,7 +339,8 @@ static void reference_has_the_gradient_of_its_forward(void **state)
     struct shape s = {.batch = 2, .time = 7, .heads = 4, .kv_heads = 2, .head_dim = 3, .window = 5};
     struct run r = run_init(s);
     int64_t n_qkv = n_rows(&s) * row_size(&s), n_out = n_rows(&s) * out_row_size(&s);
-    double *qkv = doubles(r.qkv, n_qkv), *d_out = doubles(r.d_out, n_out), *out = doubles(NULL, n_out);
+    double *qkv = doubles(r.qkv, n_qkv), *d_out = doubles(r.d_out, n_out),
+           *out = doubles(NULL, n_out);
     double *lse = doubles(NULL, n_rows(&s) * s.heads), *d_qkv = doubles(NULL, n_qkv);
     reference_backward(&s, qkv, d_out, d_qkv);
     const double step = 1e-5;

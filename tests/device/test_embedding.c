@@ -34,9 +34,13 @@ static void forward_takes_rows_and_adds_positions(void **state)
                                                                 positions[row % PERIOD * width + i]
                                                           : table[ids[row] * width + i];
         struct zn_embedding_forward_args args = {
-            .y = address_of(y), .table = address_of(table), .ids = address_of(ids),
+            .y = address_of(y),
+            .table = address_of(table),
+            .ids = address_of(ids),
             .positions = has_positions ? address_of(positions) : 0,
-            .rows = ROWS, .width = width, .period = PERIOD,
+            .rows = ROWS,
+            .width = width,
+            .period = PERIOD,
         };
         for (const struct variant *v = embedding_forward_variants; v->isa; v++)
             for (int n_threads = 1; variant_runs_here(v) && n_threads <= 3; n_threads++) {
@@ -75,16 +79,23 @@ static void backward_sums_in_row_order(void **state)
         sum_rows(expected, dy, ids, width);
         sum_rows(expected_positions, dy, positions, width);
         struct zn_embedding_backward_args args = {
-            .d_table = address_of(got), .dy = address_of(dy), .ids = address_of(ids),
-            .d_positions = has_positions ? address_of(got_positions) : 0, .rows = ROWS,
-            .width = width, .period = PERIOD, .n_ids = N_IDS, .n_positions = N_POSITIONS,
+            .d_table = address_of(got),
+            .dy = address_of(dy),
+            .ids = address_of(ids),
+            .d_positions = has_positions ? address_of(got_positions) : 0,
+            .rows = ROWS,
+            .width = width,
+            .period = PERIOD,
+            .n_ids = N_IDS,
+            .n_positions = N_POSITIONS,
         };
         for (const struct variant *v = embedding_backward_variants; v->isa; v++)
             for (int n_threads = 1; variant_runs_here(v) && n_threads <= 3; n_threads++) {
                 run_variant(v, n_threads, &args);
                 assert_same_bits(v->isa, expected, got, N_IDS * width);
                 if (has_positions)
-                    assert_same_bits(v->isa, expected_positions, got_positions, N_POSITIONS * width);
+                    assert_same_bits(v->isa, expected_positions, got_positions,
+                                     N_POSITIONS * width);
                 else
                     assert_true(isnan(got_positions[0]));
             }

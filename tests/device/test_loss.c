@@ -32,18 +32,27 @@ static void run_loss(struct run *r, int v, int n_threads, int64_t panel)
 {
     for (int64_t col = 0; col < COLS; col += panel) {
         struct zn_loss_panel_args args = {
-            .logits = address_of(r->logits + col), .targets = address_of(r->targets),
-            .row_max = address_of(r->row_max), .row_sum = address_of(r->row_sum),
-            .target_logit = address_of(r->target_logit), .rows = ROWS,
-            .cols = col + panel < COLS ? panel : COLS - col, .stride = STRIDE, .first_col = col,
+            .logits = address_of(r->logits + col),
+            .targets = address_of(r->targets),
+            .row_max = address_of(r->row_max),
+            .row_sum = address_of(r->row_sum),
+            .target_logit = address_of(r->target_logit),
+            .rows = ROWS,
+            .cols = col + panel < COLS ? panel : COLS - col,
+            .stride = STRIDE,
+            .first_col = col,
             .first = col == 0,
         };
         run_variant(&loss_panel_variants[v], n_threads, &args);
     }
     struct zn_loss_finish_args args = {
-        .lse = address_of(r->lse), .loss = address_of(&r->loss), .row_max = address_of(r->row_max),
-        .row_sum = address_of(r->row_sum), .target_logit = address_of(r->target_logit),
-        .targets = address_of(r->targets), .rows = ROWS,
+        .lse = address_of(r->lse),
+        .loss = address_of(&r->loss),
+        .row_max = address_of(r->row_max),
+        .row_sum = address_of(r->row_sum),
+        .target_logit = address_of(r->target_logit),
+        .targets = address_of(r->targets),
+        .rows = ROWS,
     };
     run_variant(&loss_finish_variants[v], n_threads, &args);
 }
@@ -53,9 +62,14 @@ static void run_gradient(struct run *r, int v, int n_threads, int64_t panel, flo
 {
     for (int64_t col = 0; col < COLS; col += panel) {
         struct zn_loss_gradient_args args = {
-            .logits = address_of(r->logits + col), .targets = address_of(r->targets),
-            .lse = address_of(r->lse), .rows = ROWS, .cols = col + panel < COLS ? panel : COLS - col,
-            .stride = STRIDE, .first_col = col, .scale = scale,
+            .logits = address_of(r->logits + col),
+            .targets = address_of(r->targets),
+            .lse = address_of(r->lse),
+            .rows = ROWS,
+            .cols = col + panel < COLS ? panel : COLS - col,
+            .stride = STRIDE,
+            .first_col = col,
+            .scale = scale,
         };
         run_variant(&loss_gradient_variants[v], n_threads, &args);
     }
@@ -156,9 +170,13 @@ static void writes_log_sum_exp_over_the_sum(void **state)
     run_loss(&r, 0, 1, COLS);
     double loss = r.loss;
     struct zn_loss_finish_args args = {
-        .lse = address_of(r.row_sum), .loss = address_of(&r.loss), .row_max = address_of(r.row_max),
-        .row_sum = address_of(r.row_sum), .target_logit = address_of(r.target_logit),
-        .targets = address_of(r.targets), .rows = ROWS,
+        .lse = address_of(r.row_sum),
+        .loss = address_of(&r.loss),
+        .row_max = address_of(r.row_max),
+        .row_sum = address_of(r.row_sum),
+        .target_logit = address_of(r.target_logit),
+        .targets = address_of(r.targets),
+        .rows = ROWS,
     };
     run_variant(&loss_finish_variants[0], 1, &args);
     assert_same_bits("lse", r.lse, r.row_sum, ROWS);
