@@ -50,7 +50,8 @@ zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct 
 
 void zn_device_destroy(zn_device *device); /* NULL is legal */
 
-/* Allocates and charges the ledger; `zn_device_free` takes the same figures back. */
+/* Allocates and charges the ledger; `zn_device_free` takes the same figures back. To free address 0
+ * is legal and does nothing. */
 zn_status zn_device_alloc(zn_device *device, zn_tier tier, zn_kind kind, size_t n_bytes,
                           zn_addr *address);
 void zn_device_free(zn_device *device, zn_tier tier, zn_kind kind, zn_addr address, size_t n_bytes);

@@ -5,6 +5,7 @@
 #ifndef ZN_DEVICE_CPU_CPU_H
 #define ZN_DEVICE_CPU_CPU_H
 
+#include "device/cpu/isa.h"
 #include "device/device.h"
 
 struct zn_cpu {

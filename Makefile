@@ -1,0 +1,57 @@
+# The front door. CMake with presets does the work; see `make help`.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+sources = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
+
+.PHONY: all setup configure test demo bench install clean format tidy help
+.DEFAULT_GOAL := all
+
+## all       build the program: build/zinc
+all: configure
+	@cmake --build build -j $(JOBS) --target zinc
+
+configure:
+	@scripts/setup.sh --check
+	@test -f build/build.ninja || cmake --preset release --log-level=WARNING >/dev/null
+
+## setup     install what is missing (Debian, Ubuntu)
+setup:
+	@scripts/setup.sh
+
+## test      all tests: release, sanitizers, fuzzers; ends with "N passed, N failed, N skipped"
+test: setup
+	@JOBS=$(JOBS) scripts/test.sh
+
+## demo      train a small model on the text that comes with the repository
+demo: setup all
+	@scripts/demo.sh
+
+## bench     measure, beside the machine's limit in the same run
+bench: all
+	@cmake --build build -j $(JOBS) --target bench_programs
+	@scripts/bench.sh
+
+## install   program, library, headers and manual (PREFIX=/usr/local, DESTDIR=)
+install: configure
+	@cmake -B build -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING >/dev/null
+	@cmake --build build -j $(JOBS) --target zinc zinc_static
+	@DESTDIR=$(DESTDIR) cmake --install build
+
+## clean     remove everything that was built
+clean:
+	@rm -rf build demo-out
+
+## format    lay out the sources with clang-format
+format:
+	@clang-format -i $(sources)
+
+## tidy      read the sources with clang-tidy
+tidy: configure
+	@clang-tidy --quiet -p build $(filter src/%.c,$(sources))
+
+## help      this list
+help:
+	@sed -n 's/^## /  make /p' Makefile

@@ -1,0 +1,108 @@
+/* Training and evaluation of hub models in one call each. */
+#ifndef ZINC_TRAIN_H
+#define ZINC_TRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "zinc/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One finished step, as in the log. */
+struct zn_step_report {
+    int64_t step, steps;
+    double loss, grad_norm, lr, seconds;
+    int64_t tokens; /* targets of this step */
+    bool skipped;
+    const char *reason;        /* of a skipped step */
+    double eval_loss;          /* NaN when not evaluated at this step */
+    size_t device_bytes;       /* peak of the ledger */
+    size_t resident_bytes;     /* peak of the process */
+};
+
+/* Where the run's bytes will be, before any is allocated. */
+struct zn_plan_report {
+    const char *architecture;
+    int64_t n_parameters;
+    int64_t steps, tokens_per_step;
+    size_t parameters, gradients, optimizer, activations, buffers; /* bytes */
+    size_t memory_limit;
+    bool recompute;
+    int threads;
+    const char *isa;
+};
+
+/* What happens on the way; all on the calling thread, any may be NULL. */
+struct zn_train_listener {
+    void *self;
+    void (*plan)(void *self, const struct zn_plan_report *plan);
+    void (*step)(void *self, const struct zn_step_report *step);
+    void (*note)(void *self, const char *text); /* warnings and things said once */
+};
+
+/* Strings and lists are borrowed for the call. zn_train_options_init sets the defaults. */
+struct zn_train_options {
+    const char *model;            /* hub folder */
+    bool from_scratch;            /* random weights from config.json alone */
+    const char *const *data;      /* files and folders */
+    size_t n_data;
+    const char *const *eval_data; /* held-out data, may be empty */
+    size_t n_eval_data;
+    int64_t eval_every;           /* 0: only at the end */
+    const char *output;
+    bool overwrite;
+    const char *output_dtype;     /* NULL: that of the source, fp32 from scratch */
+    int64_t steps;                /* -1: by epochs */
+    double epochs;
+    int64_t micro_batch, accumulate;
+    int64_t seq_len;              /* 0: the smaller of 1024 and the model's maximum */
+    const char *optimizer;        /* adamw, adam, sgd */
+    double momentum;              /* sgd */
+    double lr;                    /* 0: 2e-5, from scratch 3e-4 */
+    double beta1, beta2, eps, weight_decay;
+    const char *lr_schedule;      /* constant, linear, cosine */
+    int64_t warmup;
+    double min_lr, clip;
+    const char *precision;        /* NULL: that of the folder */
+    size_t memory_limit;          /* 0: 90% of what the machine leaves */
+    int recompute;                /* -1: by the plan, 0 off, 1 on */
+    uint64_t seed;
+    bool shuffle;
+    int threads;                  /* 0: physical cores */
+    const char *log;              /* NULL: metrics.jsonl in the output folder */
+    struct zn_train_listener listener;
+};
+
+ZN_API void zn_train_options_init(struct zn_train_options *options);
+
+/* Trains and writes the output folder. Blocks until the end. */
+ZN_API zn_status zn_train(const struct zn_train_options *options);
+
+struct zn_eval_options {
+    const char *model;
+    const char *const *data;
+    size_t n_data;
+    int64_t seq_len;     /* 0: as in training */
+    int64_t micro_batch; /* windows computed at once */
+    int threads;
+    struct zn_train_listener listener; /* only note is called */
+};
+
+struct zn_eval_result {
+    double loss, perplexity;
+    int64_t windows, tokens; /* targets */
+};
+
+ZN_API void zn_eval_options_init(struct zn_eval_options *options);
+
+/* Mean loss over all windows, in fp32. Blocks until the end. */
+ZN_API zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+/* Runs a module's segments forward and backward, keeping or recomputing what lies inside. */
+#include "autograd/module.h"
+
+#include <stdlib.h>
+
+void zn_module_destroy(zn_module *module)
+{
+    if (module)
+        module->destroy(module);
+}
+
+zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batch,
+                          bool recompute)
+{
+    int n = module->n_segments;
+    zn_tensor **x = calloc((size_t)n + 1, sizeof(zn_tensor *)); /* x[s] goes into segment s */
+    struct zn_node **mark = calloc((size_t)n, sizeof(struct zn_node *));
+    zn_status status = ZN_OK;
+    if (!x || !mark) {
+        status = zn_fail(ZN_ERR_MEMORY, "no memory for %d segments", n);
+        goto done;
+    }
+    for (int s = 0; s < n; s++) {
+        mark[s] = zn_tape_mark(tape);
+        zn_tape_record(tape, !recompute || s == n - 1);
+        x[s + 1] = module->forward(module, tape, s, x[s], batch);
+    }
+    status = zn_tape_status(tape);
+    for (int s = n - 1; s >= 0 && status == ZN_OK; s--) {
+        if (recompute && s < n - 1) {
+            zn_tape_record(tape, true);
+            zn_tensor *again = module->forward(module, tape, s, x[s], batch);
+            zn_tape_pass_gradient(tape, again, x[s + 1]);
+        }
+        status = zn_tape_backward(tape, mark[s]);
+    }
+done:
+    free(mark);
+    free(x);
+    return status;
+}
+
+zn_status zn_module_evaluate(const zn_module *module, zn_tape *tape, const struct zn_batch *batch)
+{
+    zn_tensor *x = NULL;
+    zn_tape_record(tape, false);
+    for (int s = 0; s < module->n_segments; s++)
+        x = module->forward(module, tape, s, x, batch);
+    return zn_tape_status(tape);
+}

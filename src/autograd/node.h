@@ -1,0 +1,115 @@
+/* The tape from inside: tensors, nodes, and what operators are written with. */
+#ifndef ZN_AUTOGRAD_NODE_H
+#define ZN_AUTOGRAD_NODE_H
+
+#include "autograd/ops.h"
+#include "base/bump.h"
+
+/* A gradient is written once and never changed: a further contribution makes a new one. So
+ * several tensors may share it. */
+struct gradient {
+    zn_addr address;
+    int64_t block;
+};
+
+struct zn_tensor {
+    zn_dtype type;
+    int ndim;
+    int64_t dims[ZN_MAX_DIMS];
+    int64_t n_elements;
+    zn_addr address;
+    int64_t block; /* in the arena; -1 for external memory */
+    bool wants_gradient;
+    struct gradient *gradient;
+};
+
+enum { NODE_INPUTS = 3, NODE_PARAMS = 2, NODE_EXTRAS = 2, NODE_ACQUIRED = 4 };
+
+struct zn_node;
+
+struct op {
+    const char *name;
+    zn_status (*forward)(zn_tape *t, struct zn_node *n);
+    zn_status (*backward)(zn_tape *t, struct zn_node *n);
+    bool is_loss; /* where gradients begin */
+};
+
+struct zn_node {
+    const struct op *op;
+    struct zn_node *before; /* the one recorded before it */
+    zn_tensor *in[NODE_INPUTS];
+    const zn_param *param[NODE_PARAMS];
+    zn_tensor *extra[NODE_EXTRAS]; /* saved by forward for backward: row statistics */
+    zn_tensor *out;
+    union { /* by operator */
+        struct {
+            zn_layout layout;
+        } linear;
+        struct {
+            float eps;
+        } norm;
+        struct {
+            int64_t heads;
+            const zn_constant *cos, *sin;
+        } rope;
+        struct zn_attention attention;
+        zn_gelu_form gelu;
+        struct zn_head head;
+    } as;
+};
+
+/* A new node; never NULL (after a failure a dummy that is not run). */
+struct zn_node *tape_node(zn_tape *t, const struct op *op);
+
+/* A new tensor in the arena. */
+zn_tensor *tape_tensor(zn_tape *t, zn_dtype type, int ndim, const int64_t *dims);
+
+/* Sets the output, runs forward, records. Returns the output. */
+zn_tensor *tape_run(zn_tape *t, struct zn_node *n, zn_tensor *out);
+
+/* Sets the sticky failure; an operator given wrong shapes says so here. */
+void tape_fail(zn_tape *t, const char *op, const char *what);
+
+zn_device *tape_device(const zn_tape *t);
+bool tape_is_recording(const zn_tape *t);
+zn_addr tape_constant(const zn_tape *t, const zn_constant *constant);
+
+/* Inside forward and backward: the address of what is used now. */
+zn_addr tape_use(zn_tape *t, const zn_tensor *tensor);
+zn_status tape_scratch(zn_tape *t, size_t n_bytes, zn_addr *address);
+
+/* Values of a parameter, held until the operator ends; NULL gives 0. */
+zn_status tape_param(zn_tape *t, const zn_param *param, zn_addr *address);
+
+/* The gradient of a tensor as far as it was contributed, or 0. */
+zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor);
+
+/* A place for this operator's whole contribution to a tensor's gradient; 0 when none is wanted.
+ * contributed() adds it to what is there. */
+zn_status tape_contribution(zn_tape *t, zn_tensor *tensor, struct gradient **fresh);
+zn_status tape_contributed(zn_tape *t, zn_tensor *tensor, struct gradient *fresh);
+
+/* The contribution is the gradient of another tensor, unchanged. */
+zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *like);
+
+/* The same for a parameter; param NULL or frozen gives 0. */
+zn_status tape_open_gradient(zn_tape *t, const zn_param *param, zn_addr *address);
+zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address);
+
+/* Rows × columns of a tensor seen as a matrix over its last dimension. */
+static inline int64_t tensor_cols(const zn_tensor *x)
+{
+    return x->dims[x->ndim - 1];
+}
+
+static inline int64_t tensor_rows(const zn_tensor *x)
+{
+    return x->n_elements / tensor_cols(x);
+}
+
+static inline zn_addr gradient_address(const struct gradient *g)
+{
+    return g ? g->address : 0;
+}
+
+#endif

@@ -1,0 +1,222 @@
+/* The output layer with cross-entropy, over chunks of tokens and panels of the vocabulary.
+ *
+ * Logits of all tokens never exist at once. With `keep_logits` those of one chunk of tokens do,
+ * and serve loss and gradient; without, only one panel of them does: a first sweep over the
+ * panels finds each row's log-sum-exp, a second computes the logits again and their gradient.
+ * Panels and chunks are whole blocks of the grid of matrix products and both ways add in the
+ * same order, so they give the same bits. */
+#include "autograd/node.h"
+
+enum { HEAD_TOKENS = 256, HEAD_PANEL = 4096 };
+
+struct sweep {
+    zn_tape *t;
+    const struct zn_head *head;
+    zn_addr x, weight, targets;
+    zn_addr row_max, row_sum, target_logit; /* running statistics; row_sum ends as log-sum-exp */
+    zn_addr logits;
+    int64_t logits_stride;
+    zn_addr dx, dw; /* 0 when not wanted */
+    int64_t rows, width, vocabulary;
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static zn_addr float_at(zn_addr base, int64_t index)
+{
+    return base ? base + (zn_addr)index * sizeof(float) : 0;
+}
+
+static int64_t chunk_rows(const struct sweep *s, int64_t row)
+{
+    return least(HEAD_TOKENS, s->rows - row);
+}
+
+/* logits(chunk, panel) = x(chunk) · weight(panel)ᵀ */
+static zn_status compute_logits(const struct sweep *s, int64_t row, int64_t col, int64_t cols)
+{
+    return zn_run_gemm(tape_device(s->t),
+                       &(struct zn_gemm_args){.a = float_at(s->x, row * s->width),
+                                              .b = float_at(s->weight, col * s->width),
+                                              .c = s->logits,
+                                              .m = chunk_rows(s, row),
+                                              .n = cols,
+                                              .k = s->width,
+                                              .a_stride = s->width,
+                                              .b_stride = s->width,
+                                              .c_stride = s->logits_stride,
+                                              .transpose_b = true});
+}
+
+static zn_status run_along(const struct sweep *s, zn_addr logits, int64_t row, int64_t col,
+                           int64_t cols)
+{
+    return zn_run_loss_panel(
+        tape_device(s->t),
+        &(struct zn_loss_panel_args){.logits = logits,
+                                     .targets = s->targets + (zn_addr)row * sizeof(int32_t),
+                                     .row_max = float_at(s->row_max, row),
+                                     .row_sum = float_at(s->row_sum, row),
+                                     .target_logit = float_at(s->target_logit, row),
+                                     .rows = chunk_rows(s, row),
+                                     .cols = cols,
+                                     .stride = s->logits_stride,
+                                     .first_col = col,
+                                     .first = col == 0});
+}
+
+static zn_status finish(const struct sweep *s, int64_t row)
+{
+    return zn_run_loss_finish(
+        tape_device(s->t),
+        &(struct zn_loss_finish_args){.lse = float_at(s->row_sum, row),
+                                      .loss = s->head->loss,
+                                      .row_max = float_at(s->row_max, row),
+                                      .row_sum = float_at(s->row_sum, row),
+                                      .target_logit = float_at(s->target_logit, row),
+                                      .targets = s->targets + (zn_addr)row * sizeof(int32_t),
+                                      .rows = chunk_rows(s, row)});
+}
+
+/* From logits(chunk, cols) to their gradient, in place, then to those of x and weight. */
+static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, int64_t cols)
+{
+    int64_t m = chunk_rows(s, row);
+    ZN_TRY(zn_run_loss_gradient(
+        tape_device(s->t),
+        &(struct zn_loss_gradient_args){.logits = s->logits,
+                                        .targets = s->targets + (zn_addr)row * sizeof(int32_t),
+                                        .lse = float_at(s->row_sum, row),
+                                        .rows = m,
+                                        .cols = cols,
+                                        .stride = s->logits_stride,
+                                        .first_col = col,
+                                        .scale = s->head->scale}));
+    if (s->dx)
+        ZN_TRY(zn_run_gemm(tape_device(s->t),
+                           &(struct zn_gemm_args){.a = s->logits,
+                                                  .b = float_at(s->weight, col * s->width),
+                                                  .c = float_at(s->dx, row * s->width),
+                                                  .m = m,
+                                                  .n = s->width,
+                                                  .k = cols,
+                                                  .a_stride = s->logits_stride,
+                                                  .b_stride = s->width,
+                                                  .c_stride = s->width,
+                                                  .adds = col > 0}));
+    if (!s->dw)
+        return ZN_OK;
+    return zn_run_gemm(tape_device(s->t),
+                       &(struct zn_gemm_args){.a = s->logits,
+                                              .b = float_at(s->x, row * s->width),
+                                              .c = float_at(s->dw, col * s->width),
+                                              .m = cols,
+                                              .n = s->width,
+                                              .k = m,
+                                              .a_stride = s->logits_stride,
+                                              .b_stride = s->width,
+                                              .c_stride = s->width,
+                                              .transpose_a = true,
+                                              .adds = row > 0});
+}
+
+/* The loss alone, one panel of logits at a time; row_sum ends as log-sum-exp. */
+static zn_status sweep_loss(const struct sweep *s)
+{
+    for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL) {
+        int64_t cols = least(HEAD_PANEL, s->vocabulary - col);
+        for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
+            ZN_TRY(compute_logits(s, row, col, cols));
+            ZN_TRY(run_along(s, s->logits, row, col, cols));
+        }
+    }
+    for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS)
+        ZN_TRY(finish(s, row));
+    return ZN_OK;
+}
+
+static zn_status sweep_again(const struct sweep *s)
+{
+    for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL) {
+        int64_t cols = least(HEAD_PANEL, s->vocabulary - col);
+        for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
+            ZN_TRY(compute_logits(s, row, col, cols));
+            ZN_TRY(differentiate(s, row, col, cols));
+        }
+    }
+    return ZN_OK;
+}
+
+static zn_status sweep_keeping(const struct sweep *s)
+{
+    for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
+        ZN_TRY(compute_logits(s, row, 0, s->vocabulary));
+        for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL)
+            ZN_TRY(run_along(s, float_at(s->logits, col), row, col,
+                             least(HEAD_PANEL, s->vocabulary - col)));
+        ZN_TRY(finish(s, row));
+        ZN_TRY(differentiate(s, row, 0, s->vocabulary));
+    }
+    return ZN_OK;
+}
+
+static zn_status sweep_init(struct sweep *s, zn_tape *t, struct zn_node *n, bool whole_rows)
+{
+    const struct zn_head *head = &n->as.head;
+    *s = (struct sweep){.t = t,
+                        .head = head,
+                        .x = tape_use(t, n->in[0]),
+                        .targets = tape_use(t, head->targets),
+                        .rows = tensor_rows(n->in[0]),
+                        .width = tensor_cols(n->in[0]),
+                        .vocabulary = head->weight->dims[0]};
+    s->logits_stride = whole_rows ? s->vocabulary : least(HEAD_PANEL, s->vocabulary);
+    size_t n_logits = (size_t)(least(HEAD_TOKENS, s->rows) * s->logits_stride);
+    ZN_TRY(tape_param(t, head->weight, &s->weight));
+    ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->row_max));
+    ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->row_sum));
+    ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->target_logit));
+    return tape_scratch(t, n_logits * sizeof(float), &s->logits);
+}
+
+static zn_status head_forward(zn_tape *t, struct zn_node *n)
+{
+    if (tape_is_recording(t))
+        return ZN_OK; /* backward follows at once and computes the loss on its way */
+    struct sweep s;
+    ZN_TRY(sweep_init(&s, t, n, false));
+    return sweep_loss(&s);
+}
+
+static zn_status head_backward(zn_tape *t, struct zn_node *n)
+{
+    struct sweep s;
+    struct gradient *dx;
+    ZN_TRY(sweep_init(&s, t, n, n->as.head.keep_logits));
+    ZN_TRY(tape_contribution(t, n->in[0], &dx));
+    ZN_TRY(tape_open_gradient(t, n->as.head.weight, &s.dw));
+    s.dx = gradient_address(dx);
+    if (n->as.head.keep_logits) {
+        ZN_TRY(sweep_keeping(&s));
+    } else {
+        ZN_TRY(sweep_loss(&s));
+        ZN_TRY(sweep_again(&s));
+    }
+    ZN_TRY(tape_close_gradient(t, n->as.head.weight, s.dw));
+    return tape_contributed(t, n->in[0], dx);
+}
+
+zn_tensor *zn_head_loss(zn_tape *t, zn_tensor *x, const struct zn_head *head)
+{
+    static const struct op op = {"head", head_forward, head_backward, true};
+    struct zn_node *n = tape_node(t, &op);
+    n->in[0] = x;
+    n->param[0] = head->weight;
+    n->as.head = *head;
+    if (head->weight->dims[1] != tensor_cols(x))
+        tape_fail(t, head->weight->name, "its shape does not fit the input of the head");
+    return tape_run(t, n, zn_tape_external(t, ZN_F64, 1, (int64_t[]){1}, head->loss));
+}

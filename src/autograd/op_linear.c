@@ -1,0 +1,125 @@
+/* The linear operator: products with a weight matrix in either stored layout. */
+#include "autograd/node.h"
+
+static int64_t columns_in(const struct zn_node *n)
+{
+    return n->param[0]->dims[n->as.linear.layout == ZN_OUT_IN ? 1 : 0];
+}
+
+static int64_t columns_out(const struct zn_node *n)
+{
+    return n->param[0]->dims[n->as.linear.layout == ZN_OUT_IN ? 0 : 1];
+}
+
+/* y = x Wᵀ + b, W stored (out,in); y = x W + b, W stored (in,out). */
+static zn_status linear_forward(zn_tape *t, struct zn_node *n)
+{
+    int64_t in = columns_in(n), out = columns_out(n);
+    zn_addr weight, bias;
+    ZN_TRY(tape_param(t, n->param[0], &weight));
+    ZN_TRY(tape_param(t, n->param[1], &bias));
+    return zn_run_gemm(tape_device(t),
+                       &(struct zn_gemm_args){.a = tape_use(t, n->in[0]),
+                                              .b = weight,
+                                              .c = tape_use(t, n->out),
+                                              .bias = bias,
+                                              .m = tensor_rows(n->in[0]),
+                                              .n = out,
+                                              .k = in,
+                                              .a_stride = in,
+                                              .b_stride = n->param[0]->dims[1],
+                                              .c_stride = out,
+                                              .transpose_b = n->as.linear.layout == ZN_OUT_IN});
+}
+
+/* dx = dy W or dy Wᵀ. */
+static zn_status input_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
+{
+    struct gradient *dx;
+    zn_addr weight;
+    ZN_TRY(tape_contribution(t, n->in[0], &dx));
+    if (!dx)
+        return ZN_OK;
+    ZN_TRY(tape_param(t, n->param[0], &weight));
+    int64_t in = columns_in(n), out = columns_out(n);
+    ZN_TRY(zn_run_gemm(tape_device(t),
+                       &(struct zn_gemm_args){.a = dy,
+                                              .b = weight,
+                                              .c = dx->address,
+                                              .m = tensor_rows(n->in[0]),
+                                              .n = in,
+                                              .k = out,
+                                              .a_stride = out,
+                                              .b_stride = n->param[0]->dims[1],
+                                              .c_stride = in,
+                                              .transpose_b = n->as.linear.layout == ZN_IN_OUT}));
+    return tape_contributed(t, n->in[0], dx);
+}
+
+/* dW(out,in) = dyᵀ x, or dW(in,out) = xᵀ dy. */
+static zn_status weight_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
+{
+    zn_addr dw;
+    ZN_TRY(tape_open_gradient(t, n->param[0], &dw));
+    if (!dw)
+        return ZN_OK;
+    int64_t in = columns_in(n), out = columns_out(n);
+    zn_addr x = tape_use(t, n->in[0]);
+    bool out_in = n->as.linear.layout == ZN_OUT_IN;
+    ZN_TRY(zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = out_in ? dy : x,
+                                                              .b = out_in ? x : dy,
+                                                              .c = dw,
+                                                              .m = out_in ? out : in,
+                                                              .n = out_in ? in : out,
+                                                              .k = tensor_rows(n->in[0]),
+                                                              .a_stride = out_in ? out : in,
+                                                              .b_stride = out_in ? in : out,
+                                                              .c_stride = out_in ? in : out,
+                                                              .transpose_a = true}));
+    return tape_close_gradient(t, n->param[0], dw);
+}
+
+static zn_status bias_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
+{
+    zn_addr db, partial;
+    ZN_TRY(tape_open_gradient(t, n->param[1], &db));
+    if (!db)
+        return ZN_OK;
+    int64_t rows = tensor_rows(n->out), cols = tensor_cols(n->out);
+    size_t chunks = (size_t)((rows + ZN_SUM_ROWS - 1) / ZN_SUM_ROWS);
+    ZN_TRY(tape_scratch(t, chunks * (size_t)cols * sizeof(float), &partial));
+    ZN_TRY(zn_run_column_sum(tape_device(t), &(struct zn_column_sum_args){.dst = db,
+                                                                          .src = dy,
+                                                                          .partial = partial,
+                                                                          .rows = rows,
+                                                                          .cols = cols,
+                                                                          .stride = cols}));
+    return tape_close_gradient(t, n->param[1], db);
+}
+
+static zn_status linear_backward(zn_tape *t, struct zn_node *n)
+{
+    zn_addr dy = tape_gradient(t, n->out);
+    ZN_TRY(weight_gradient(t, n, dy));
+    ZN_TRY(bias_gradient(t, n, dy));
+    return input_gradient(t, n, dy);
+}
+
+zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
+                     zn_layout layout)
+{
+    static const struct op op = {"linear", linear_forward, linear_backward, false};
+    struct zn_node *n = tape_node(t, &op);
+    n->in[0] = x;
+    n->param[0] = weight;
+    n->param[1] = bias;
+    n->as.linear.layout = layout;
+    if (weight->ndim != 2 || tensor_cols(x) != columns_in(n) ||
+        (bias && bias->n_elements != columns_out(n)))
+        tape_fail(t, weight->name, "its shape does not fit the input of linear");
+    int64_t dims[ZN_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++)
+        dims[i] = x->dims[i];
+    dims[x->ndim - 1] = columns_out(n);
+    return tape_run(t, n, tape_tensor(t, ZN_F32, x->ndim, dims));
+}

@@ -1,0 +1,330 @@
+/* The tape: running, recording and the bookkeeping of gradients. */
+#include "autograd/node.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct zn_tape {
+    zn_device *device;
+    const struct zn_param_hooks *hooks;
+    void *hooks_self;
+    zn_bump bump; /* tensors, nodes and gradients of the pass */
+    zn_arena arena;
+    zn_addr base;
+    struct zn_node *last;
+    bool recording;
+    zn_status status;
+    const zn_param *acquired[NODE_ACQUIRED]; /* by the operator that runs now */
+    int n_acquired;
+    zn_tensor dummy; /* what operators return when there is no memory for a tensor */
+    struct zn_node dummy_node;
+};
+
+zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, void *hooks_self,
+                         zn_tape **tape)
+{
+    zn_tape *t = calloc(1, sizeof *t);
+    if (!t)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a tape");
+    t->device = device;
+    t->hooks = hooks;
+    t->hooks_self = hooks_self;
+    t->dummy = (zn_tensor){.ndim = 1, .dims = {1, 1, 1, 1}, .n_elements = 1, .block = -1};
+    zn_bump_init(&t->bump);
+    *tape = t;
+    return ZN_OK;
+}
+
+void zn_tape_destroy(zn_tape *t)
+{
+    if (!t)
+        return;
+    zn_bump_fini(&t->bump);
+    free(t);
+}
+
+void zn_tape_start(zn_tape *t, zn_lifetimes *lifetimes, bool recording_lifetimes, zn_addr base)
+{
+    zn_bump_reset(&t->bump);
+    zn_arena_start(&t->arena, lifetimes, recording_lifetimes);
+    t->base = base;
+    t->last = NULL;
+    t->recording = false;
+    t->status = ZN_OK;
+}
+
+void zn_tape_record(zn_tape *t, bool on)
+{
+    t->recording = on;
+}
+
+zn_status zn_tape_status(const zn_tape *t)
+{
+    return t->status;
+}
+
+void tape_fail(zn_tape *t, const char *op, const char *what)
+{
+    if (t->status == ZN_OK)
+        t->status = zn_fail(ZN_ERR_INTERNAL, "%s: %s", op, what);
+}
+
+static void keep(zn_tape *t, zn_status status)
+{
+    if (t->status == ZN_OK)
+        t->status = status;
+}
+
+static void *bump(zn_tape *t, size_t n_bytes)
+{
+    void *p = zn_bump_alloc(&t->bump, n_bytes);
+    if (!p)
+        keep(t, zn_fail(ZN_ERR_MEMORY, "no memory for the tape"));
+    return p;
+}
+
+static zn_tensor *new_tensor(zn_tape *t, zn_dtype type, int ndim, const int64_t *dims)
+{
+    zn_tensor *x = bump(t, sizeof *x);
+    if (!x)
+        return &t->dummy;
+    x->type = type;
+    x->ndim = ndim;
+    x->n_elements = 1;
+    x->block = -1;
+    for (int i = 0; i < ndim; i++) {
+        x->dims[i] = dims[i];
+        x->n_elements *= dims[i];
+    }
+    return x;
+}
+
+/* A block of the arena; on failure the address is 0. */
+static zn_addr take(zn_tape *t, size_t n_bytes, int64_t *block)
+{
+    size_t offset;
+    zn_status status = zn_arena_take(&t->arena, n_bytes, block, &offset);
+    if (status != ZN_OK) {
+        keep(t, status);
+        *block = -1;
+        return 0;
+    }
+    return t->base + offset;
+}
+
+zn_tensor *tape_tensor(zn_tape *t, zn_dtype type, int ndim, const int64_t *dims)
+{
+    zn_tensor *x = new_tensor(t, type, ndim, dims);
+    if (t->status == ZN_OK)
+        x->address = take(t, (size_t)x->n_elements * zn_dtype_bytes(type), &x->block);
+    return x;
+}
+
+zn_tensor *zn_tape_external(zn_tape *t, zn_dtype type, int ndim, const int64_t *dims,
+                            zn_addr address)
+{
+    zn_tensor *x = new_tensor(t, type, ndim, dims);
+    x->address = address;
+    return x;
+}
+
+void zn_tape_want_gradient(zn_tape *t, zn_tensor *x)
+{
+    (void)t;
+    x->wants_gradient = true;
+}
+
+void zn_tape_pass_gradient(zn_tape *t, zn_tensor *to, const zn_tensor *from)
+{
+    (void)t;
+    to->gradient = from->gradient;
+}
+
+struct zn_node *zn_tape_mark(const zn_tape *t)
+{
+    return t->last;
+}
+
+struct zn_node *tape_node(zn_tape *t, const struct op *op)
+{
+    struct zn_node *n = bump(t, sizeof *n);
+    if (!n) {
+        n = &t->dummy_node;
+        memset(n, 0, sizeof *n);
+    }
+    n->op = op;
+    return n;
+}
+
+static bool any_input_wants_gradient(const struct zn_node *n)
+{
+    if (n->param[0] || n->param[1])
+        return true;
+    for (int i = 0; i < NODE_INPUTS; i++) {
+        if (n->in[i] && n->in[i]->wants_gradient)
+            return true;
+    }
+    return false;
+}
+
+/* One operator, forward or backward, is one moment of the arena's time. */
+static zn_status run_moment(zn_tape *t, struct zn_node *n,
+                            zn_status (*run)(zn_tape *, struct zn_node *))
+{
+    zn_status status = run(t, n);
+    for (int i = 0; i < t->n_acquired; i++)
+        t->hooks->release(t->hooks_self, t->acquired[i]);
+    t->n_acquired = 0;
+    zn_arena_next_moment(&t->arena);
+    return status;
+}
+
+zn_tensor *tape_run(zn_tape *t, struct zn_node *n, zn_tensor *out)
+{
+    n->out = out;
+    if (t->status != ZN_OK)
+        return out;
+    out->wants_gradient = any_input_wants_gradient(n);
+    keep(t, run_moment(t, n, n->op->forward));
+    if (t->recording && t->status == ZN_OK && out->wants_gradient) {
+        n->before = t->last;
+        t->last = n;
+    }
+    return out;
+}
+
+zn_status zn_tape_backward(zn_tape *t, struct zn_node *mark)
+{
+    while (t->last != mark && t->status == ZN_OK) {
+        struct zn_node *n = t->last;
+        assert(n);
+        /* What nobody contributed to has no part in the loss. */
+        if (n->out->gradient || n->op->is_loss)
+            keep(t, run_moment(t, n, n->op->backward));
+        n->out->gradient = NULL;
+        t->last = n->before;
+    }
+    return t->status;
+}
+
+zn_device *tape_device(const zn_tape *t)
+{
+    return t->device;
+}
+
+bool tape_is_recording(const zn_tape *t)
+{
+    return t->recording;
+}
+
+zn_addr tape_constant(const zn_tape *t, const zn_constant *constant)
+{
+    return t->hooks->constant(t->hooks_self, constant);
+}
+
+zn_addr tape_use(zn_tape *t, const zn_tensor *tensor)
+{
+    if (tensor->block >= 0)
+        zn_arena_touch(&t->arena, tensor->block);
+    return tensor->address;
+}
+
+zn_status tape_scratch(zn_tape *t, size_t n_bytes, zn_addr *address)
+{
+    int64_t block;
+    *address = take(t, n_bytes, &block);
+    return t->status;
+}
+
+zn_status tape_param(zn_tape *t, const zn_param *param, zn_addr *address)
+{
+    *address = 0;
+    if (!param)
+        return ZN_OK;
+    assert(t->n_acquired < NODE_ACQUIRED);
+    ZN_TRY(t->hooks->acquire(t->hooks_self, param, address));
+    t->acquired[t->n_acquired++] = param;
+    return ZN_OK;
+}
+
+zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor)
+{
+    if (!tensor->gradient)
+        return 0;
+    zn_arena_touch(&t->arena, tensor->gradient->block);
+    return tensor->gradient->address;
+}
+
+zn_status tape_contribution(zn_tape *t, zn_tensor *tensor, struct gradient **fresh)
+{
+    *fresh = NULL;
+    if (!tensor->wants_gradient)
+        return ZN_OK;
+    struct gradient *g = bump(t, sizeof *g);
+    if (!g)
+        return t->status;
+    g->address = take(t, (size_t)tensor->n_elements * sizeof(float), &g->block);
+    *fresh = g;
+    return t->status;
+}
+
+zn_status tape_contributed(zn_tape *t, zn_tensor *tensor, struct gradient *fresh)
+{
+    if (!fresh)
+        return ZN_OK;
+    if (tensor->gradient) {
+        zn_addr old = tape_gradient(t, tensor);
+        ZN_TRY(zn_run_add(t->device, &(struct zn_add_args){.y = fresh->address,
+                                                           .a = old,
+                                                           .b = fresh->address,
+                                                           .n_elements = tensor->n_elements}));
+    }
+    tensor->gradient = fresh;
+    return ZN_OK;
+}
+
+zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *like)
+{
+    if (!tensor->wants_gradient || !like->gradient)
+        return ZN_OK;
+    if (!tensor->gradient) {
+        tensor->gradient = like->gradient;
+        return ZN_OK;
+    }
+    struct gradient *fresh;
+    ZN_TRY(tape_contribution(t, tensor, &fresh));
+    zn_addr a = tape_gradient(t, tensor), b = tape_gradient(t, like);
+    ZN_TRY(zn_run_add(t->device, &(struct zn_add_args){.y = fresh->address,
+                                                       .a = a,
+                                                       .b = b,
+                                                       .n_elements = tensor->n_elements}));
+    tensor->gradient = fresh;
+    return ZN_OK;
+}
+
+zn_status tape_open_gradient(zn_tape *t, const zn_param *param, zn_addr *address)
+{
+    *address = 0;
+    return param ? t->hooks->open_gradient(t->hooks_self, param, address) : ZN_OK;
+}
+
+zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address)
+{
+    return address ? t->hooks->close_gradient(t->hooks_self, param) : ZN_OK;
+}
+
+int64_t zn_tensor_dim(const zn_tensor *tensor, int dim)
+{
+    return tensor->dims[dim];
+}
+
+zn_addr zn_tensor_address(const zn_tensor *tensor)
+{
+    return tensor->address;
+}
+
+zn_addr zn_tensor_gradient(const zn_tensor *tensor)
+{
+    return gradient_address(tensor->gradient);
+}

@@ -1,0 +1,53 @@
+/* The tape: operators run at once, in order, on one device; while it records, their backward
+ * can be run in the reverse order. Failures stick: after one, operators do nothing and return a
+ * tensor of the right shape, and the caller asks zn_tape_status once.
+ *
+ * Tensors are blocks of the tape's arena. They need no release: the recording on the sim device
+ * learned when each is used last (memory/lifetimes.h). */
+#ifndef ZN_AUTOGRAD_TAPE_H
+#define ZN_AUTOGRAD_TAPE_H
+
+#include <stdbool.h>
+
+#include "autograd/param.h"
+#include "memory/arena.h"
+
+typedef struct zn_tape zn_tape;
+typedef struct zn_tensor zn_tensor;
+
+/* The caller destroys. hooks and self are borrowed. */
+zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, void *hooks_self,
+                         zn_tape **tape);
+void zn_tape_destroy(zn_tape *tape);
+
+/* Starts a pass: forgets all tensors. `base` is where the arena begins on the device; while
+ * recording lifetimes it is only a number. */
+void zn_tape_start(zn_tape *tape, zn_lifetimes *lifetimes, bool recording_lifetimes, zn_addr base);
+
+/* Whether operators run from now on are kept for backward. */
+void zn_tape_record(zn_tape *tape, bool on);
+
+zn_status zn_tape_status(const zn_tape *tape);
+
+/* A tensor over memory that is not the arena's (token ids, targets). */
+zn_tensor *zn_tape_external(zn_tape *tape, zn_dtype type, int ndim, const int64_t *dims,
+                            zn_addr address);
+
+/* Makes `x` a leaf that wants a gradient: the input of a segment that is recomputed. */
+void zn_tape_want_gradient(zn_tape *tape, zn_tensor *x);
+
+/* Hands the gradient of `from` to `to` (the same values computed again). */
+void zn_tape_pass_gradient(zn_tape *tape, zn_tensor *to, const zn_tensor *from);
+
+/* The present end of what is recorded; backward runs from the end to a mark and forgets it. */
+struct zn_node;
+struct zn_node *zn_tape_mark(const zn_tape *tape);
+zn_status zn_tape_backward(zn_tape *tape, struct zn_node *mark);
+
+int64_t zn_tensor_dim(const zn_tensor *tensor, int dim);
+
+/* For tests: the device address of a tensor, and of its gradient or 0. */
+zn_addr zn_tensor_address(const zn_tensor *tensor);
+zn_addr zn_tensor_gradient(const zn_tensor *tensor);
+
+#endif

@@ -1,0 +1,10 @@
+/* JSON on its way out: texts with what must be escaped. */
+#ifndef ZN_BASE_JSON_TEXT_H
+#define ZN_BASE_JSON_TEXT_H
+
+#include <stdio.h>
+
+/* Writes `text` with its quotes; bytes above 127 pass as they are. NULL is written as null. */
+void zn_json_put_string(FILE *out, const char *text);
+
+#endif

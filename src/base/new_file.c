@@ -1,0 +1,156 @@
+/* Writing so that a reader sees a whole file or none. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+
+struct zn_new_file {
+    int fd;
+    bool published;
+    char *path, *temporary;
+};
+
+static zn_status fail_errno(const char *path, const char *what)
+{
+    return zn_fail(ZN_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+/* A name of its own beside the final one: hidden, so that nothing lists a file half written. */
+static zn_status open_temporary(zn_new_file *file)
+{
+    const char *slash = strrchr(file->path, '/');
+    const char *name = slash ? slash + 1 : file->path;
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        if (asprintf(&file->temporary, "%.*s.%s.%ld-%d.tmp", (int)(name - file->path), file->path, name,
+                     (long)getpid(), attempt) < 0) {
+            file->temporary = NULL;
+            return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", file->path);
+        }
+        file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (file->fd >= 0)
+            return ZN_OK;
+        int cause = errno;
+        free(file->temporary);
+        file->temporary = NULL;
+        errno = cause;
+        if (cause != EEXIST)
+            break;
+    }
+    return fail_errno(file->path, "cannot create");
+}
+
+zn_status zn_new_file_create(const char *path, zn_new_file **file)
+{
+    zn_new_file *f = calloc(1, sizeof *f);
+    if (!f || !(f->path = strdup(path))) {
+        free(f);
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
+    }
+    f->fd = -1;
+    zn_status status = open_temporary(f);
+    if (status != ZN_OK) {
+        zn_new_file_destroy(f);
+        return status;
+    }
+    *file = f;
+    return ZN_OK;
+}
+
+zn_status zn_new_file_reserve(zn_new_file *file, uint64_t n_bytes)
+{
+    if (n_bytes == 0)
+        return ZN_OK;
+    int result;
+    do
+        result = fallocate(file->fd, 0, 0, (off_t)n_bytes);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        result = ftruncate(file->fd, (off_t)n_bytes);
+    if (result != 0)
+        return zn_fail(ZN_ERR_IO, "%s: no room for its %llu bytes: %s", file->path,
+                       (unsigned long long)n_bytes, strerror(errno));
+    return ZN_OK;
+}
+
+zn_status zn_pwrite_all(int fd, const char *path, const void *data, size_t n_bytes, uint64_t offset)
+{
+    const char *from = data;
+    while (n_bytes > 0) {
+        ssize_t put = pwrite(fd, from, n_bytes, (off_t)offset);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return fail_errno(path, "cannot write");
+        from += put;
+        offset += (uint64_t)put;
+        n_bytes -= (size_t)put;
+    }
+    return ZN_OK;
+}
+
+zn_status zn_new_file_write(zn_new_file *file, const void *data, size_t n_bytes, uint64_t offset)
+{
+    return zn_pwrite_all(file->fd, file->path, data, n_bytes, offset);
+}
+
+zn_status zn_new_file_sync(zn_new_file *file)
+{
+    if (fsync(file->fd) != 0)
+        return fail_errno(file->path, "cannot sync");
+    return ZN_OK;
+}
+
+zn_status zn_new_file_publish(zn_new_file *file)
+{
+    /* Some file systems tell a failed write only at close. */
+    int fd = file->fd;
+    file->fd = -1;
+    if (fd >= 0 && close(fd) != 0 && errno != EINTR)
+        return fail_errno(file->path, "cannot close");
+    if (rename(file->temporary, file->path) != 0)
+        return fail_errno(file->path, "cannot rename the finished file to this name");
+    file->published = true;
+    return ZN_OK;
+}
+
+void zn_new_file_destroy(zn_new_file *file)
+{
+    if (!file)
+        return;
+    if (file->fd >= 0)
+        close(file->fd);
+    if (file->temporary && !file->published)
+        unlink(file->temporary);
+    free(file->temporary);
+    free(file->path);
+    free(file);
+}
+
+zn_status zn_folder_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(path, "cannot open the folder");
+    /* EINVAL: a file system that has nothing to sync for a folder. */
+    int result = fsync(fd);
+    zn_status status = result != 0 && errno != EINVAL ? fail_errno(path, "cannot sync the folder") : ZN_OK;
+    close(fd);
+    return status;
+}
+
+zn_status zn_file_write(const char *path, const void *data, size_t n_bytes)
+{
+    zn_new_file *file;
+    ZN_TRY(zn_new_file_create(path, &file));
+    zn_status status = zn_new_file_write(file, data, n_bytes, 0);
+    if (status == ZN_OK)
+        status = zn_new_file_sync(file);
+    if (status == ZN_OK)
+        status = zn_new_file_publish(file);
+    zn_new_file_destroy(file);
+    return status;
+}

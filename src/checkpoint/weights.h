@@ -1,0 +1,28 @@
+/* Weights between hub folders and the engine, piece by piece: the model never exists twice. */
+#ifndef ZN_CHECKPOINT_WEIGHTS_H
+#define ZN_CHECKPOINT_WEIGHTS_H
+
+#include "formats/model_files.h"
+#include "models/model.h"
+#include "zero/engine.h"
+
+/* How a folder names and stores its tensors, so that export can do the same. */
+struct zn_weights_style {
+    bool without_prefix; /* names lack the model's optional prefix */
+    zn_dtype dtype;      /* the type most elements have */
+};
+
+/* Checks that the folder has every parameter with its shape, before anything is allocated. Calls
+ * `warn` with the name of each tensor that nobody wants. */
+zn_status zn_weights_check(const zn_model *model, const zn_model_files *files,
+                           void (*warn)(void *self, const char *tensor), void *self,
+                           struct zn_weights_style *style);
+
+zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
+                          const struct zn_weights_style *style);
+
+/* Writes model.safetensors (or shards) into the folder, which is there. */
+zn_status zn_weights_export(zn_engine *engine, const zn_model *model, const char *folder,
+                            const struct zn_weights_style *style);
+
+#endif

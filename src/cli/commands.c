@@ -1,0 +1,22 @@
+/* How every subcommand begins and ends. */
+#include "cli/commands.h"
+
+int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *target,
+                 struct zn_options *options)
+{
+    zn_status status = zn_options_parse(command, argc, argv, target, options);
+    if (status != ZN_OK)
+        return zn_cli_end(command, status);
+    if (!options->help)
+        return -1;
+    zn_options_help(command, stdout);
+    return fflush(stdout) == 0 ? ZN_EXIT_DONE : ZN_EXIT_FAILED;
+}
+
+int zn_cli_end(const struct zn_command *command, zn_status status)
+{
+    if (status == ZN_OK)
+        return ZN_EXIT_DONE;
+    fprintf(stderr, "%s: %s\n", command->name, zn_error_message());
+    return status == ZN_ERR_USAGE ? ZN_EXIT_USAGE : ZN_EXIT_FAILED;
+}

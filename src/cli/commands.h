@@ -1,0 +1,33 @@
+/* The subcommands, and what they share. Each is one file with one function, which gets its own
+ * name as argv[0] and returns the exit code: 0 done, 1 failed, 2 wrong usage. */
+#ifndef ZN_CLI_COMMANDS_H
+#define ZN_CLI_COMMANDS_H
+
+#include "base/options.h"
+#include "base/status.h"
+
+enum { ZN_EXIT_DONE = 0, ZN_EXIT_FAILED = 1, ZN_EXIT_USAGE = 2 };
+
+/* Those of this build: NAME(name, one line for `zinc --help`). */
+#define ZN_CLI_COMMANDS(X)                                                                         \
+    X(train, "train or fine-tune a model of the hub")                                              \
+    X(eval, "loss and perplexity of a model on data")                                              \
+    X(doctor, "what this machine has, and what each backend found")
+
+/* Those that are planned, refused by name. */
+#define ZN_CLI_LATER                                                                               \
+    "plan", "generate", "tokenize", "checkpoint", "bench", "report"
+
+#define ZN_CLI_DECLARE(name, summary) int zn_cli_##name(int argc, char **argv);
+ZN_CLI_COMMANDS(ZN_CLI_DECLARE)
+#undef ZN_CLI_DECLARE
+
+/* Reads the command line into `target`, a zeroed struct. Returns -1 to go on; else the exit code,
+ * with the help or the mistake printed. The caller calls zn_options_fini in both cases. */
+int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *target,
+                 struct zn_options *options);
+
+/* Prints "zinc train: message" when `status` is a failure, and returns the exit code. */
+int zn_cli_end(const struct zn_command *command, zn_status status);
+
+#endif

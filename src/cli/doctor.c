@@ -1,0 +1,156 @@
+/* `zinc doctor`: what this machine has, and what each backend found. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/json_text.h"
+#include "base/size.h"
+#include "cli/commands.h"
+#include "cli/doctor_facts.h"
+
+struct doctor_flags {
+    bool json;
+};
+
+static const struct zn_option flags[] = {
+    {.name = "--json",
+     .kind = ZN_OPTION_FLAG,
+     .offset = offsetof(struct doctor_flags, json),
+     .help = "Print one JSON object instead of text."},
+    {.name = "--measure", .kind = ZN_OPTION_FLAG, .not_built = true},
+};
+
+static const struct zn_command command = {
+    .name = "zinc doctor",
+    .summary = "what this machine has, and what each backend found",
+    .usage = "[--json]",
+    .example = "zinc doctor",
+    .options = flags,
+    .n_options = sizeof flags / sizeof flags[0],
+};
+
+static void line(const char *name, const char *text)
+{
+    printf("%-14s %s\n", name, text);
+}
+
+static void print_machine(const struct doctor_facts *f)
+{
+    const struct zn_machine *m = &f->machine;
+    char total[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT], available[ZN_SIZE_TEXT];
+    line("processor", m->cpu_model);
+    printf("%-14s %d to compute with (%d physical, %d logical", "cores", m->n_cores, m->n_physical,
+           m->n_logical);
+    if (m->cpu_quota > 0)
+        printf(", cgroup grants %.2f", m->cpu_quota);
+    printf(")\n%-14s", "instructions");
+    for (int i = 0; i < DOCTOR_N_ISAS; i++)
+        printf(" %s%s", f->isa[i].name, f->isa[i].found ? "" : " (absent)");
+    printf("; used: %s\n", f->isa_used);
+    printf("%-14s %s, available %s", "memory", zn_size_text(m->memory_total, total),
+           zn_size_text(m->memory_available, available));
+    if (m->memory_cgroup)
+        printf(", cgroup limit %s", zn_size_text(m->memory_cgroup, limit));
+    putchar('\n');
+    line("huge pages", m->huge_pages);
+}
+
+static void print_text(const struct doctor_facts *f)
+{
+    char free_bytes[ZN_SIZE_TEXT];
+    printf("%-14s %s (%s)\n", "zinc", zn_version(), f->compiler);
+    print_machine(f);
+    for (int i = 0; i < DOCTOR_N_BACKENDS; i++)
+        printf("%-14s %s: %s\n", i ? "" : "backends", f->backend[i].name, f->backend[i].state);
+    printf("%-14s %s\n", "blas", f->blas_library[0] ? f->blas_library : "unknown library");
+    if (f->blas_core)
+        printf("%-14s kernels for %s, threads: %s\n", "", f->blas_core,
+               f->blas_threading ? f->blas_threading : "unknown");
+    if (f->blas_config)
+        line("", f->blas_config);
+    printf("%-14s %s: %s, %s free, O_DIRECT %s\n", "disk", f->disk_folder, f->disk_type,
+           zn_size_text(f->disk_free, free_bytes), f->disk_direct ? "works" : "does not work");
+}
+
+static void put_text(const char *name, const char *text)
+{
+    printf("\"%s\":", name);
+    zn_json_put_string(stdout, text);
+}
+
+static void put_machine(const struct doctor_facts *f)
+{
+    const struct zn_machine *m = &f->machine;
+    printf("\"machine\":{");
+    put_text("cpu", m->cpu_model);
+    printf(",\"cores\":%d,\"physical_cores\":%d,\"logical_cores\":%d,\"cgroup_cpus\":", m->n_cores,
+           m->n_physical, m->n_logical);
+    if (m->cpu_quota > 0)
+        printf("%.9g", m->cpu_quota);
+    else
+        printf("null");
+    printf(",\"isa\":{");
+    for (int i = 0; i < DOCTOR_N_ISAS; i++)
+        printf("%s\"%s\":%s", i ? "," : "", f->isa[i].name, f->isa[i].found ? "true" : "false");
+    printf("},");
+    put_text("isa_used", f->isa_used);
+    printf(",\"memory_total\":%zu,\"memory_limit\":%zu,\"memory_available\":%zu,\"cgroup_memory\":",
+           m->memory_total, m->memory_limit, m->memory_available);
+    if (m->memory_cgroup)
+        printf("%zu,", m->memory_cgroup);
+    else
+        printf("null,");
+    put_text("huge_pages", m->huge_pages);
+    printf("}");
+}
+
+static void print_json(const struct doctor_facts *f)
+{
+    printf("{");
+    put_text("version", zn_version());
+    printf(",");
+    put_text("compiler", f->compiler);
+    printf(",");
+    put_machine(f);
+    printf(",\"backends\":{");
+    for (int i = 0; i < DOCTOR_N_BACKENDS; i++) {
+        if (i)
+            printf(",");
+        put_text(f->backend[i].name, f->backend[i].state);
+    }
+    printf("},\"blas\":{");
+    put_text("library", f->blas_library[0] ? f->blas_library : NULL);
+    printf(",");
+    put_text("core", f->blas_core);
+    printf(",");
+    put_text("threading", f->blas_threading);
+    printf(",");
+    put_text("config", f->blas_config);
+    printf("},\"disk\":{");
+    put_text("folder", f->disk_folder);
+    printf(",");
+    put_text("type", f->disk_type);
+    printf(",\"free\":%zu,\"direct\":%s}}\n", f->disk_free, f->disk_direct ? "true" : "false");
+}
+
+int zn_cli_doctor(int argc, char **argv)
+{
+    struct doctor_flags given = {0};
+    struct zn_options options;
+    struct doctor_facts facts;
+    int code = zn_cli_begin(&command, argc, argv, &given, &options);
+    if (code >= 0)
+        goto done;
+    zn_status status = doctor_facts_read(&facts);
+    if (status == ZN_OK) {
+        if (given.json)
+            print_json(&facts);
+        else
+            print_text(&facts);
+        if (fflush(stdout) != 0)
+            status = zn_fail(ZN_ERR_IO, "cannot write to standard output");
+    }
+    code = zn_cli_end(&command, status);
+done:
+    zn_options_fini(&options, &given);
+    return code;
+}

@@ -1,0 +1,128 @@
+/* What this machine has, and what each backend found. */
+#include "cli/doctor_facts.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "device/cpu/isa.h"
+
+static zn_status read_isas(struct doctor_facts *f)
+{
+    static const char *const names[DOCTOR_N_ISAS] = {"plain", "avx2", "avx512"};
+    for (int i = 0; i < DOCTOR_N_ISAS; i++) {
+        f->isa[i].name = names[i];
+        f->isa[i].found = zn_cpu_has_isa(names[i]);
+    }
+    return zn_cpu_isa_choose(NULL, &f->isa_used);
+}
+
+static void read_backends(struct doctor_facts *f)
+{
+    static const char *const table[DOCTOR_N_BACKENDS][2] = {
+        {"cpu", "found"},
+        {"sim", "found"},
+        {"opencl", "not in this build"},
+        {"cuda", "not in this build"},
+    };
+    for (int i = 0; i < DOCTOR_N_BACKENDS; i++) {
+        f->backend[i].name = table[i][0];
+        f->backend[i].state = table[i][1];
+    }
+}
+
+/* A function of the BLAS library that only some libraries have; copied into `function` because
+ * C has no cast from an object pointer to a function pointer. */
+static bool blas_function(const char *name, void *function)
+{
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+static void read_blas(struct doctor_facts *f)
+{
+    static const char *const threading[] = {"none", "pthread", "openmp"};
+    char *(*text)(void);
+    int (*number)(void);
+    Dl_info info;
+    void *sgemm = dlsym(RTLD_DEFAULT, "cblas_sgemm");
+    if (sgemm && dladdr(sgemm, &info) && info.dli_fname)
+        snprintf(f->blas_library, sizeof f->blas_library, "%s", info.dli_fname);
+    if (blas_function("openblas_get_corename", &text))
+        f->blas_core = text();
+    if (blas_function("openblas_get_config", &text))
+        f->blas_config = text();
+    if (blas_function("openblas_get_parallel", &number)) {
+        int kind = number();
+        f->blas_threading = kind >= 0 && kind < 3 ? threading[kind] : NULL;
+    }
+}
+
+static void disk_type(long magic, char text[32])
+{
+    static const struct {
+        long magic;
+        const char *name;
+    } types[] = {
+        {0xef53, "ext4"},        {0x58465342, "xfs"},  {0x9123683e, "btrfs"}, {0x01021994, "tmpfs"},
+        {0x794c7630, "overlay"}, {0x6969, "nfs"},      {0x2fc12fc1, "zfs"},   {0xf2f52010, "f2fs"},
+        {0x0bd00bd0, "lustre"},  {0x65735546, "fuse"}, {0x01021997, "9p"},    {0xff534d42, "cifs"},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].magic == magic) {
+            snprintf(text, 32, "%s", types[i].name);
+            return;
+        }
+    }
+    snprintf(text, 32, "type 0x%lx", (unsigned long)magic);
+}
+
+/* Writes one aligned block past the page cache into a file without a name. */
+static bool direct_works(void)
+{
+    enum { BLOCK = 4096 };
+    bool works = false;
+    void *block = NULL;
+    int file = open(".", O_TMPFILE | O_WRONLY | O_DIRECT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return false;
+    if (posix_memalign(&block, BLOCK, BLOCK) == 0) {
+        memset(block, 0, BLOCK);
+        works = pwrite(file, block, BLOCK, 0) == BLOCK;
+    }
+    free(block);
+    close(file);
+    return works;
+}
+
+static zn_status read_disk(struct doctor_facts *f)
+{
+    struct statfs s;
+    if (!getcwd(f->disk_folder, sizeof f->disk_folder) || statfs(".", &s) != 0)
+        return zn_fail(ZN_ERR_IO, "the current folder: %s", strerror(errno));
+    disk_type((long)s.f_type, f->disk_type);
+    f->disk_free = (size_t)s.f_bavail * (size_t)s.f_bsize;
+    f->disk_direct = direct_works();
+    return ZN_OK;
+}
+
+zn_status doctor_facts_read(struct doctor_facts *facts)
+{
+    memset(facts, 0, sizeof *facts);
+#if defined(__clang__)
+    facts->compiler = "clang " __clang_version__;
+#else
+    facts->compiler = "gcc " __VERSION__;
+#endif
+    ZN_TRY(zn_machine_read("", &facts->machine));
+    ZN_TRY(read_isas(facts));
+    read_backends(facts);
+    read_blas(facts);
+    return read_disk(facts);
+}

@@ -1,0 +1,42 @@
+/* What `zinc doctor` finds out, apart from how it is printed. */
+#ifndef ZN_CLI_DOCTOR_FACTS_H
+#define ZN_CLI_DOCTOR_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/machine.h"
+#include "base/status.h"
+
+enum { DOCTOR_N_ISAS = 3, DOCTOR_N_BACKENDS = 4 };
+
+struct doctor_facts {
+    struct zn_machine machine;
+
+    struct {
+        const char *name;
+        bool found;
+    } isa[DOCTOR_N_ISAS];
+    const char *isa_used; /* the kernels a run would take, ZINC_ISA considered */
+
+    struct {
+        const char *name;
+        const char *state; /* "found" or why not */
+    } backend[DOCTOR_N_BACKENDS];
+
+    char blas_library[512]; /* the file, "" when it cannot be told */
+    const char *blas_core;  /* OpenBLAS only: the core its kernels are for, else NULL */
+    const char *blas_config;
+    const char *blas_threading; /* "none", "pthread", "openmp"; NULL when it cannot be told */
+
+    const char *compiler;
+
+    char disk_folder[1024];
+    char disk_type[32];
+    size_t disk_free;
+    bool disk_direct; /* O_DIRECT writes work */
+};
+
+zn_status doctor_facts_read(struct doctor_facts *facts);
+
+#endif

@@ -1,0 +1,72 @@
+/* `zinc eval`: loss and perplexity of a model on data. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "zinc/train.h"
+
+struct eval_flags {
+    const char *model;
+    struct zn_words data;
+    int64_t seq_len, micro_batch, threads;
+    bool json;
+};
+
+#define AT(field) offsetof(struct eval_flags, field)
+
+static const struct zn_option flags[] = {
+    {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
+     .help = "Hub folder: config.json and safetensors."},
+    {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH…", .required = true,
+     .help = "Token files (.bin), text for byte-level models (.txt), or folders of them."},
+    {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",
+     .otherwise = "min(1024, the model's maximum)", .help = "Tokens of a window."},
+    {.name = "--micro-batch", .kind = ZN_OPTION_INT, .offset = AT(micro_batch), .value = "B",
+     .initial = "1", .range = "[1, 1048576]", .help = "Windows computed at once."},
+    {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
+     .otherwise = "physical cores", .help = "Threads to compute with."},
+    {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json),
+     .help = "Print one JSON object instead of text."},
+};
+
+static const struct zn_command command = {
+    .name = "zinc eval",
+    .summary = "loss and perplexity of a model on data",
+    .usage = "--model DIR --data PATH… [--seq-len T] [--json]",
+    .example = "zinc eval --model ./SmolLM2-135M --data held-out.bin --json",
+    .options = flags,
+    .n_options = sizeof flags / sizeof flags[0],
+};
+
+static void note(void *self, const char *text)
+{
+    (void)self;
+    fprintf(stderr, "zinc eval: %s\n", text);
+}
+
+int zn_cli_eval(int argc, char **argv)
+{
+    struct eval_flags f = {0};
+    struct zn_options given;
+    struct zn_eval_result result;
+    int code = zn_cli_begin(&command, argc, argv, &f, &given);
+    if (code < 0) {
+        struct zn_eval_options options;
+        zn_eval_options_init(&options);
+        options.model = f.model;
+        options.data = f.data.word;
+        options.n_data = f.data.n;
+        options.seq_len = f.seq_len;
+        options.micro_batch = f.micro_batch;
+        options.threads = (int)f.threads;
+        options.listener.note = note;
+        zn_status status = zn_eval(&options, &result);
+        if (status == ZN_OK)
+            printf(f.json ? "{\"loss\":%.9g,\"perplexity\":%.9g,\"windows\":%lld,\"tokens\":%lld}\n"
+                          : "loss %.6f, perplexity %.4f over %lld windows, %lld tokens\n",
+                   result.loss, result.perplexity, (long long)result.windows, (long long)result.tokens);
+        code = zn_cli_end(&command, status);
+    }
+    zn_options_fini(&given, &f);
+    return code;
+}

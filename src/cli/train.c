@@ -1,0 +1,244 @@
+/* `zinc train`: the flags, and what is shown on the way. */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/size.h"
+#include "cli/commands.h"
+#include "zinc/train.h"
+
+struct train_flags {
+    const char *model, *output, *output_dtype, *optimizer, *lr_schedule, *precision, *recompute, *log;
+    const char *stage, *device, *schedule, *reduce, *off_optimizer, *off_param, *off_gradients, *off_activations;
+    struct zn_words data, eval_data;
+    int64_t eval_every, steps, micro_batch, accumulate, seq_len, warmup, seed, threads;
+    double epochs, lr, beta1, beta2, eps, momentum, weight_decay, min_lr, clip;
+    size_t memory_limit;
+    bool from_scratch, overwrite, no_shuffle;
+};
+
+#define AT(field) offsetof(struct train_flags, field)
+#define LATER(flag, option_kind) {.name = flag, .kind = option_kind, .not_built = true}
+
+static const struct zn_option flags[] = {
+    {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
+     .help = "Hub folder: config.json, safetensors and, for text, the tokenizer."},
+    {.name = "--from-scratch", .kind = ZN_OPTION_FLAG, .offset = AT(from_scratch),
+     .help = "Random weights from config.json alone."},
+    {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH…", .required = true,
+     .help = "Token files (.bin), text for byte-level models (.txt), or folders of them."},
+    {.name = "--eval-data", .kind = ZN_OPTION_LIST, .offset = AT(eval_data), .value = "PATH…", .otherwise = "none",
+     .help = "Held-out data; its loss is taken at the end and every --eval-every steps."},
+    {.name = "--eval-every", .kind = ZN_OPTION_INT, .offset = AT(eval_every), .value = "N", .initial = "0",
+     .range = "[0, inf)", .help = "Steps between evaluations; 0: only at the end."},
+    {.name = "--output", .kind = ZN_OPTION_STRING, .offset = AT(output), .value = "DIR", .initial = "./zinc-out",
+     .help = "Where the trained model and the log go."},
+    {.name = "--overwrite", .kind = ZN_OPTION_FLAG, .offset = AT(overwrite),
+     .help = "Replace the run that the output folder holds."},
+    {.name = "--output-dtype", .kind = ZN_OPTION_CHOICE, .offset = AT(output_dtype), .value = "TYPE",
+     .choices = "fp32 bf16 fp16", .otherwise = "that of the source, fp32 from scratch", .help = "Type of the weights written."},
+    {.name = "--steps", .kind = ZN_OPTION_INT, .offset = AT(steps), .value = "N", .range = "[0, inf)",
+     .otherwise = "one epoch, rounded up", .help = "Steps in all; 0 just writes the initial model."},
+    {.name = "--epochs", .kind = ZN_OPTION_DOUBLE, .offset = AT(epochs), .value = "E", .initial = "1",
+     .range = "(0, inf)", .help = "Passes over the data, where --steps is not given."},
+    {.name = "--micro-batch", .kind = ZN_OPTION_INT, .offset = AT(micro_batch), .value = "B", .initial = "1",
+     .range = "[1, 1048576]", .help = "Windows computed at once."},
+    {.name = "--accumulate", .kind = ZN_OPTION_INT, .offset = AT(accumulate), .value = "A", .initial = "1",
+     .range = "[1, 1048576]", .help = "Micro-batches of a step."},
+    {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",
+     .otherwise = "min(1024, the model's maximum)", .help = "Tokens of a window."},
+    {.name = "--optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(optimizer), .value = "NAME", .initial = "adamw",
+     .choices = "adamw adam sgd", .help = "The update rule."},
+    {.name = "--momentum", .kind = ZN_OPTION_DOUBLE, .offset = AT(momentum), .value = "X", .initial = "0",
+     .range = "[0, 1)", .help = "Momentum of sgd."},
+    {.name = "--lr", .kind = ZN_OPTION_DOUBLE, .offset = AT(lr), .value = "X", .range = "(0, inf)",
+     .otherwise = "2e-5, from scratch 3e-4", .help = "Learning rate."},
+    {.name = "--beta1", .kind = ZN_OPTION_DOUBLE, .offset = AT(beta1), .value = "X", .initial = "0.9",
+     .range = "[0, 1)", .help = "Adam's decay of the mean."},
+    {.name = "--beta2", .kind = ZN_OPTION_DOUBLE, .offset = AT(beta2), .value = "X", .initial = "0.999",
+     .range = "[0, 1)", .help = "Adam's decay of the square."},
+    {.name = "--eps", .kind = ZN_OPTION_DOUBLE, .offset = AT(eps), .value = "X", .initial = "1e-8",
+     .range = "[0, inf)", .help = "Adam's epsilon."},
+    {.name = "--weight-decay", .kind = ZN_OPTION_DOUBLE, .offset = AT(weight_decay), .value = "X", .initial = "0",
+     .range = "[0, inf)", .help = "On parameters of two or more dimensions."},
+    {.name = "--lr-schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(lr_schedule), .value = "NAME",
+     .initial = "constant", .choices = "constant linear cosine", .help = "After the warm-up, down to --min-lr at the last step."},
+    {.name = "--warmup", .kind = ZN_OPTION_INT, .offset = AT(warmup), .value = "STEPS", .initial = "0",
+     .range = "[0, inf)", .help = "Steps until the full learning rate."},
+    {.name = "--min-lr", .kind = ZN_OPTION_DOUBLE, .offset = AT(min_lr), .value = "X", .initial = "0",
+     .range = "[0, inf)", .help = "Learning rate of the last step."},
+    {.name = "--clip", .kind = ZN_OPTION_DOUBLE, .offset = AT(clip), .value = "X", .initial = "1.0",
+     .range = "[0, inf)", .help = "Largest norm of the gradient; 0: off."},
+    {.name = "--precision", .kind = ZN_OPTION_CHOICE, .offset = AT(precision), .value = "TYPE", .choices = "fp32 bf16 fp16",
+     .not_yet = "bf16 fp16", .otherwise = "bf16 if the folder is 16-bit, else fp32", .help = "Working precision."},
+    {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
+     .otherwise = "90% of what the cgroup and the machine leave", .help = "What this process may hold."},
+    {.name = "--recompute", .kind = ZN_OPTION_CHOICE, .offset = AT(recompute), .value = "on|off", .choices = "on off",
+     .otherwise = "chosen by the plan", .help = "Compute activations again in backward; changes no bits."},
+    {.name = "--seed", .kind = ZN_OPTION_INT, .offset = AT(seed), .value = "N", .initial = "1", .range = "[0, inf)",
+     .help = "Of the data order and random weights."},
+    {.name = "--no-shuffle", .kind = ZN_OPTION_FLAG, .offset = AT(no_shuffle), .help = "Take the data in its order."},
+    {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
+     .otherwise = "physical cores", .help = "Threads to compute with; changes no bits."},
+    {.name = "--log", .kind = ZN_OPTION_STRING, .offset = AT(log), .value = "FILE", .otherwise = "OUTPUT/metrics.jsonl",
+     .help = "One JSON object a step."},
+    {.name = "--stage", .kind = ZN_OPTION_CHOICE, .offset = AT(stage), .value = "N", .initial = "0", .choices = "0 1 2 3",
+     .not_yet = "1 2 3", .help = "ZeRO stage."},
+    {.name = "--device", .kind = ZN_OPTION_CHOICE, .offset = AT(device), .value = "NAME", .initial = "cpu",
+     .choices = "cpu sim opencl cuda", .not_yet = "sim opencl cuda", .help = "Where to compute."},
+    {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
+     .choices = "horizontal vertical auto", .not_yet = "vertical auto", .help = "Order of segments and micro-batches."},
+    {.name = "--offload-optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(off_optimizer), .value = "TIER",
+     .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of the optimizer states."},
+    {.name = "--offload-param", .kind = ZN_OPTION_CHOICE, .offset = AT(off_param), .value = "TIER", .initial = "none",
+     .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of the parameters."},
+    {.name = "--offload-gradients", .kind = ZN_OPTION_CHOICE, .offset = AT(off_gradients), .value = "TIER",
+     .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of the gradients."},
+    {.name = "--offload-activations", .kind = ZN_OPTION_CHOICE, .offset = AT(off_activations), .value = "TIER",
+     .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of activation checkpoints."},
+    LATER("-n", ZN_OPTION_INT),
+    LATER("--mpirun", ZN_OPTION_STRING),
+    LATER("--loss-scale", ZN_OPTION_STRING),
+    LATER("--loss-scale-init", ZN_OPTION_DOUBLE),
+    LATER("--loss-scale-window", ZN_OPTION_INT),
+    LATER("--loss-scale-min", ZN_OPTION_DOUBLE),
+    LATER("--hysteresis", ZN_OPTION_INT),
+    LATER("--nvme-path", ZN_OPTION_LIST),
+    LATER("--allow-buffered-swap", ZN_OPTION_FLAG),
+    LATER("--reduce", ZN_OPTION_STRING),
+    LATER("--tile-limit", ZN_OPTION_SIZE),
+    LATER("--host-cache", ZN_OPTION_SIZE),
+    LATER("--prefetch-bytes", ZN_OPTION_SIZE),
+    LATER("--persist-below", ZN_OPTION_SIZE),
+    LATER("--optimizer-in-backward", ZN_OPTION_FLAG),
+    LATER("--delayed-update", ZN_OPTION_OPTIONAL),
+    LATER("--freeze", ZN_OPTION_LIST),
+    LATER("--checkpoint-every", ZN_OPTION_INT),
+    LATER("--keep", ZN_OPTION_INT),
+    LATER("--checkpoint-async", ZN_OPTION_FLAG),
+    LATER("--resume", ZN_OPTION_OPTIONAL),
+    LATER("--config", ZN_OPTION_STRING),
+};
+
+static const struct zn_command command = {
+    .name = "zinc train",
+    .summary = "train or fine-tune a model of the hub",
+    .usage = "--model DIR --data PATH… [flags]",
+    .example = "zinc train --model ./gpt2 --data book.bin --steps 100 --output ./gpt2-book",
+    .options = flags,
+    .n_options = sizeof flags / sizeof flags[0],
+};
+
+static void show_note(void *self, const char *text)
+{
+    (void)self;
+    fprintf(stderr, "zinc train: %s\n", text);
+}
+
+static void show_plan(void *self, const struct zn_plan_report *p)
+{
+    (void)self;
+    const struct {
+        const char *name;
+        size_t n_bytes;
+    } rows[] = {{"parameters", p->parameters},
+                {"gradients", p->gradients},
+                {"optimizer", p->optimizer},
+                {"activations", p->activations},
+                {"buffers", p->buffers}};
+    char text[ZN_SIZE_TEXT];
+    size_t sum = 0;
+    printf("%s, %.1f M parameters; %lld steps of %lld tokens; %d threads, %s%s\n", p->architecture,
+           (double)p->n_parameters / 1e6, (long long)p->steps, (long long)p->tokens_per_step, p->threads,
+           p->isa, p->recompute ? ", activations recomputed" : "");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        printf("  %-12s %12s\n", rows[i].name, zn_size_text(rows[i].n_bytes, text));
+        sum += rows[i].n_bytes;
+    }
+    printf("  %-12s %12s", "planned", zn_size_text(sum, text));
+    printf(" of %s\n", zn_size_text(p->memory_limit, text));
+    fflush(stdout);
+}
+
+/* On a terminal one line that is written over; elsewhere a line a step. */
+static void show_step(void *self, const struct zn_step_report *s)
+{
+    const bool *terminal = self;
+    char device[ZN_SIZE_TEXT];
+    double rate = (double)s->tokens / s->seconds;
+    double left = (double)(s->steps - s->step) * s->seconds;
+    if (s->skipped)
+        fprintf(stderr, "%szinc train: step %lld skipped: %s\n", *terminal ? "\r\033[K" : "",
+                (long long)s->step, s->reason);
+    printf("%sstep %lld/%lld  loss %.4f  norm %.3f  lr %.3g  %.0f tokens/s  %s", *terminal ? "\r\033[K" : "",
+           (long long)s->step, (long long)s->steps, s->loss, s->grad_norm, s->lr, rate,
+           zn_size_text(s->device_bytes, device));
+    if (*terminal && s->step < s->steps)
+        printf("  %d:%02d:%02d left", (int)(left / 3600), (int)fmod(left / 60, 60), (int)fmod(left, 60));
+    bool evaluated = !isnan(s->eval_loss);
+    if (evaluated)
+        printf("  held-out loss %.4f", s->eval_loss);
+    if (!*terminal || evaluated || s->step == s->steps)
+        putchar('\n');
+    fflush(stdout);
+}
+
+static struct zn_train_options options_of(const struct train_flags *f, const struct zn_options *given)
+{
+    struct zn_train_options o;
+    zn_train_options_init(&o);
+    o.model = f->model;
+    o.from_scratch = f->from_scratch;
+    o.data = f->data.word;
+    o.n_data = f->data.n;
+    o.eval_data = f->eval_data.word;
+    o.n_eval_data = f->eval_data.n;
+    o.eval_every = f->eval_every;
+    o.output = f->output;
+    o.overwrite = f->overwrite;
+    o.output_dtype = f->output_dtype;
+    o.steps = zn_options_given(given, "--steps") ? f->steps : -1;
+    o.epochs = f->epochs;
+    o.micro_batch = f->micro_batch;
+    o.accumulate = f->accumulate;
+    o.seq_len = f->seq_len;
+    o.optimizer = f->optimizer;
+    o.momentum = f->momentum;
+    o.lr = f->lr;
+    o.beta1 = f->beta1;
+    o.beta2 = f->beta2;
+    o.eps = f->eps;
+    o.weight_decay = f->weight_decay;
+    o.lr_schedule = f->lr_schedule;
+    o.warmup = f->warmup;
+    o.min_lr = f->min_lr;
+    o.clip = f->clip;
+    o.precision = f->precision;
+    o.memory_limit = f->memory_limit;
+    o.recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
+    o.seed = (uint64_t)f->seed;
+    o.shuffle = !f->no_shuffle;
+    o.threads = (int)f->threads;
+    o.log = f->log;
+    return o;
+}
+
+int zn_cli_train(int argc, char **argv)
+{
+    struct train_flags f = {0};
+    struct zn_options given;
+    bool terminal = isatty(STDOUT_FILENO) == 1;
+    int code = zn_cli_begin(&command, argc, argv, &f, &given);
+    if (code < 0) {
+        struct zn_train_options options = options_of(&f, &given);
+        options.listener = (struct zn_train_listener){&terminal, show_plan, show_step, show_note};
+        zn_status status = zn_train(&options);
+        if (status == ZN_OK)
+            printf("wrote %s\n", options.output);
+        code = zn_cli_end(&command, status);
+    }
+    zn_options_fini(&given, &f);
+    return code;
+}

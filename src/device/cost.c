@@ -1,0 +1,223 @@
+/* The work of one kernel call: flops of its matrix products and the bytes it must read and write,
+ * each operand once. Scratch (`partial`, `delta`) counts written and read. */
+#include "device/kernels.h"
+
+#define FLOAT 4.0
+#define DOUBLE 8.0
+#define ID 4.0
+
+typedef struct zn_kernel_cost cost;
+
+static double pieces(int64_t n, int64_t piece)
+{
+    return (double)((n + piece - 1) / piece);
+}
+
+static cost moved(double n_bytes)
+{
+    return (cost){.n_bytes = n_bytes};
+}
+
+/* n_floats for each of n elements. */
+static cost floats(double n_floats, int64_t n)
+{
+    return moved(FLOAT * n_floats * (double)n);
+}
+
+static cost zero_cost(const struct zn_zero_args *a)
+{
+    return moved((double)a->n_bytes);
+}
+
+static cost copy_cost(const struct zn_copy_args *a)
+{
+    return moved(2.0 * (double)a->n_bytes);
+}
+
+static cost cast_cost(const struct zn_cast_args *a)
+{
+    return moved((double)a->n_elements *
+                 (double)(zn_dtype_bytes(a->dst_type) + zn_dtype_bytes(a->src_type)));
+}
+
+static cost fill_cost(const struct zn_fill_args *a)
+{
+    return floats(1, a->n_elements);
+}
+
+static cost fill_normal_cost(const struct zn_fill_normal_args *a)
+{
+    return floats(1, a->n_elements);
+}
+
+static cost add_cost(const struct zn_add_args *a)
+{
+    return floats(3, a->n_elements);
+}
+
+static cost mul_cost(const struct zn_mul_args *a)
+{
+    return floats(3, a->n_elements);
+}
+
+static cost gemm_cost(const struct zn_gemm_args *a)
+{
+    double m = (double)a->m, n = (double)a->n, k = (double)a->k;
+    double elements = m * k + k * n + m * n * (a->adds ? 2.0 : 1.0) + (a->bias ? n : 0.0);
+    return (cost){.flops = 2.0 * m * n * k, .n_bytes = FLOAT * elements};
+}
+
+static cost column_sum_cost(const struct zn_column_sum_args *a)
+{
+    double rows = (double)a->rows + 2.0 * pieces(a->rows, ZN_SUM_ROWS) + 1.0;
+    return moved(FLOAT * rows * (double)a->cols);
+}
+
+static cost embedding_forward_cost(const struct zn_embedding_forward_args *a)
+{
+    double values = (double)a->rows * (double)a->width;
+    return moved(FLOAT * values * (a->positions ? 3.0 : 2.0) + ID * (double)a->rows);
+}
+
+static cost embedding_backward_cost(const struct zn_embedding_backward_args *a)
+{
+    double rows = (double)a->rows + (double)a->n_ids;
+    if (a->d_positions)
+        rows += (double)a->rows + (double)a->n_positions;
+    return moved(FLOAT * rows * (double)a->width + ID * (double)a->rows);
+}
+
+static cost layernorm_forward_cost(const struct zn_layernorm_forward_args *a)
+{
+    double rows = 2.0 * (double)a->rows + (a->bias ? 2.0 : 1.0);
+    return moved(FLOAT * (rows * (double)a->cols + 2.0 * (double)a->rows));
+}
+
+static cost layernorm_backward_cost(const struct zn_layernorm_backward_args *a)
+{
+    double sums = a->d_bias ? 2.0 : 1.0;
+    double rows = 3.0 * (double)a->rows + 1.0 + sums * (2.0 * pieces(a->rows, ZN_SUM_ROWS) + 1.0);
+    return moved(FLOAT * (rows * (double)a->cols + 2.0 * (double)a->rows));
+}
+
+static cost rmsnorm_forward_cost(const struct zn_rmsnorm_forward_args *a)
+{
+    double rows = 2.0 * (double)a->rows + 1.0;
+    return moved(FLOAT * (rows * (double)a->cols + (double)a->rows));
+}
+
+static cost rmsnorm_backward_cost(const struct zn_rmsnorm_backward_args *a)
+{
+    double rows = 3.0 * (double)a->rows + 2.0 + 2.0 * pieces(a->rows, ZN_SUM_ROWS);
+    return moved(FLOAT * (rows * (double)a->cols + (double)a->rows));
+}
+
+static cost rope_cost(const struct zn_rope_args *a)
+{
+    double values = 2.0 * (double)a->rows * (double)a->heads * (double)a->head_dim;
+    int64_t positions = a->rows < a->period ? a->rows : a->period;
+    return moved(FLOAT * (values + (double)positions * (double)a->head_dim));
+}
+
+/* Pairs of a query and a key it sees, for one head of one sequence. */
+static double attention_pairs(int64_t time, int64_t window)
+{
+    double t = (double)time, w = (double)window;
+    if (window <= 0 || window >= time)
+        return t * (t + 1.0) / 2.0;
+    return w * (w + 1.0) / 2.0 + (t - w) * w;
+}
+
+static cost attention_forward_cost(const struct zn_attention_forward_args *a)
+{
+    double tokens = (double)a->batch * (double)a->time, dim = (double)a->head_dim;
+    double heads = (double)a->heads, kv_heads = (double)a->kv_heads;
+    double pairs = attention_pairs(a->time, a->window);
+    return (cost){
+        .flops = 4.0 * (double)a->batch * heads * dim * pairs,
+        .n_bytes = FLOAT * tokens * (dim * (2.0 * heads + 2.0 * kv_heads) + heads),
+    };
+}
+
+static cost attention_backward_cost(const struct zn_attention_backward_args *a)
+{
+    double tokens = (double)a->batch * (double)a->time, dim = (double)a->head_dim;
+    double heads = (double)a->heads, kv_heads = (double)a->kv_heads;
+    double pairs = attention_pairs(a->time, a->window);
+    double partial = a->heads == a->kv_heads ? 0.0 : 4.0 * heads;
+    return (cost){
+        .flops = 10.0 * (double)a->batch * heads * dim * pairs,
+        .n_bytes = FLOAT * tokens * (dim * (4.0 * heads + 4.0 * kv_heads + partial) + 3.0 * heads),
+    };
+}
+
+static cost gelu_forward_cost(const struct zn_gelu_forward_args *a)
+{
+    return floats(2, a->n_elements);
+}
+
+static cost gelu_backward_cost(const struct zn_gelu_backward_args *a)
+{
+    return floats(3, a->n_elements);
+}
+
+static cost swiglu_forward_cost(const struct zn_swiglu_forward_args *a)
+{
+    return floats(3, a->n_elements);
+}
+
+static cost swiglu_backward_cost(const struct zn_swiglu_backward_args *a)
+{
+    return floats(5, a->n_elements);
+}
+
+/* The logits, the targets, and three running values of each row. */
+static cost loss_panel_cost(const struct zn_loss_panel_args *a)
+{
+    double rows = (double)a->rows, running = a->first ? 3.0 : 6.0;
+    return moved(FLOAT * rows * (double)a->cols + ID * rows + FLOAT * running * rows);
+}
+
+static cost loss_finish_cost(const struct zn_loss_finish_args *a)
+{
+    return moved((4.0 * FLOAT + ID) * (double)a->rows + 2.0 * DOUBLE);
+}
+
+static cost loss_gradient_cost(const struct zn_loss_gradient_args *a)
+{
+    double rows = (double)a->rows;
+    return moved(2.0 * FLOAT * rows * (double)a->cols + (ID + FLOAT) * rows);
+}
+
+static cost sum_squares_cost(const struct zn_sum_squares_args *a)
+{
+    double partial = pieces(a->n_elements, ZN_SUM_ELEMENTS);
+    return moved(FLOAT * (double)a->n_elements + 2.0 * DOUBLE * (partial + 1.0));
+}
+
+static cost adam_cost(const struct zn_adam_args *a)
+{
+    double copy = a->copy ? (double)zn_dtype_bytes(a->copy_type) : 0.0;
+    return moved((7.0 * FLOAT + copy) * (double)a->n_elements);
+}
+
+static cost sgd_cost(const struct zn_sgd_args *a)
+{
+    double copy = a->copy ? (double)zn_dtype_bytes(a->copy_type) : 0.0;
+    double buffer = !a->momentum_buffer ? 0.0 : a->first ? 1.0 : 2.0;
+    return moved(((3.0 + buffer) * FLOAT + copy) * (double)a->n_elements);
+}
+
+struct zn_kernel_cost zn_kernel_cost(zn_kernel kernel, const void *args)
+{
+    switch (kernel) {
+#define COST(name)                                                                                 \
+    case ZN_KERNEL_##name:                                                                         \
+        return name##_cost(args);
+        ZN_KERNELS(COST)
+#undef COST
+    case ZN_N_KERNELS:
+        break;
+    }
+    return (cost){0};
+}

@@ -1,0 +1,136 @@
+/* The processor as a device: its memory is the process's own, and a kernel has run when the call
+ * returns. */
+#include "device/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/size.h"
+#include "device/cpu/blas.h"
+
+enum { PAGE = 4096, HUGE_PAGE = 2 * 1024 * 1024 };
+
+static const struct zn_cpu_kernels *kernels_of(const char *isa)
+{
+#if defined(__x86_64__)
+    if (strcmp(isa, "avx512") == 0)
+        return &zn_cpu_kernels_avx512;
+    if (strcmp(isa, "avx2") == 0)
+        return &zn_cpu_kernels_avx2;
+#else
+    (void)isa;
+#endif
+    return &zn_cpu_kernels_plain;
+}
+
+static void cpu_destroy(zn_device *device)
+{
+    free(device);
+}
+
+/* Bytes really mapped: whole pages, at least one. */
+static size_t mapped_bytes(size_t n_bytes)
+{
+    return zn_round_up(n_bytes ? n_bytes : 1, PAGE);
+}
+
+/* A map that begins on a multiple of HUGE_PAGE, so that the system can back all of it with large
+ * pages: mapped with room to spare, the ends given back. NULL when there is no memory. */
+static char *map_huge(size_t n_bytes)
+{
+    char *map = mmap(NULL, n_bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    size_t before = (HUGE_PAGE - (uintptr_t)map % HUGE_PAGE) % HUGE_PAGE;
+    if (before)
+        munmap(map, before);
+    munmap(map + before + n_bytes, HUGE_PAGE - before);
+    /* Advice only: a system without large pages is slower, not wrong. */
+    madvise(map + before, n_bytes, MADV_HUGEPAGE);
+    return map + before;
+}
+
+static zn_status cpu_alloc(zn_device *device, size_t n_bytes, zn_addr *address)
+{
+    (void)device;
+    char *map = NULL, text[ZN_SIZE_TEXT];
+    if (n_bytes < HUGE_PAGE) {
+        map = mmap(NULL, mapped_bytes(n_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
+        if (map == MAP_FAILED)
+            map = NULL;
+    } else if (n_bytes <= SIZE_MAX - 2 * (size_t)HUGE_PAGE) {
+        map = map_huge(mapped_bytes(n_bytes));
+    }
+    if (!map)
+        return zn_fail(ZN_ERR_MEMORY, "cannot allocate %s (%zu bytes) of memory",
+                       zn_size_text(n_bytes, text), n_bytes);
+    *address = (zn_addr)(uintptr_t)map;
+    return ZN_OK;
+}
+
+static void cpu_free(zn_device *device, zn_addr address, size_t n_bytes)
+{
+    (void)device;
+    munmap(zn_pointer(address), mapped_bytes(n_bytes));
+}
+
+static zn_status cpu_write(zn_device *device, zn_addr dst, const void *src, size_t n_bytes)
+{
+    (void)device;
+    if (n_bytes)
+        memcpy(zn_pointer(dst), src, n_bytes);
+    return ZN_OK;
+}
+
+static zn_status cpu_read(zn_device *device, void *dst, zn_addr src, size_t n_bytes)
+{
+    (void)device;
+    if (n_bytes)
+        memcpy(dst, zn_pointer(src), n_bytes);
+    return ZN_OK;
+}
+
+static zn_status cpu_run(zn_device *device, zn_kernel kernel, const void *args)
+{
+    const struct zn_cpu *cpu = (const struct zn_cpu *)device;
+    return cpu->kernels->run[kernel](cpu, args);
+}
+
+static zn_status cpu_synchronize(zn_device *device)
+{
+    (void)device;
+    return ZN_OK;
+}
+
+static const struct zn_device_ops cpu_ops = {
+    .name = "cpu",
+    .destroy = cpu_destroy,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .write = cpu_write,
+    .read = cpu_read,
+    .run = cpu_run,
+    .synchronize = cpu_synchronize,
+};
+
+zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads, const char *isa,
+                               zn_device **device)
+{
+    if (n_threads < 1)
+        return zn_fail(ZN_ERR_USAGE, "a device needs at least one thread, not %d", n_threads);
+    const char *chosen;
+    ZN_TRY(zn_cpu_isa_choose(isa, &chosen));
+    struct zn_cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a device");
+    zn_blas_init();
+    cpu->device = (zn_device){.ops = &cpu_ops, .ledger = ledger, .clock = clock};
+    cpu->n_threads = n_threads;
+    cpu->isa = chosen;
+    cpu->kernels = kernels_of(chosen);
+    *device = &cpu->device;
+    return ZN_OK;
+}

@@ -1,0 +1,115 @@
+/* Sums along a row in ZN_LANES lanes: element i belongs to lane i mod ZN_LANES and the lanes are
+ * added by one fixed tree, so the register width does not show in the bits. The lanes are vectors
+ * of the compiler, as wide as the instruction set's registers; a loop over an array of sums would
+ * leave it to luck whether they stay in registers. */
+#ifndef ZN_DEVICE_CPU_LANES_H
+#define ZN_DEVICE_CPU_LANES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#define ZN_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define ZN_VECTOR_BYTES 32
+#else
+#define ZN_VECTOR_BYTES 16
+#endif
+
+enum {
+    ZN_LANES = 16,
+    ZN_LANE_FLOATS = ZN_VECTOR_BYTES / 4, /* in one register */
+    ZN_LANE_DOUBLES = ZN_VECTOR_BYTES / 8,
+    ZN_LANE_PARTS = ZN_LANES / ZN_LANE_FLOATS,
+    ZN_LANE_PARTS_DOUBLE = ZN_LANES / ZN_LANE_DOUBLES,
+};
+
+typedef float zn_vector __attribute__((vector_size(ZN_VECTOR_BYTES)));
+typedef float zn_half_vector __attribute__((vector_size(ZN_VECTOR_BYTES / 2)));
+typedef double zn_vector_double __attribute__((vector_size(ZN_VECTOR_BYTES)));
+
+/* ZN_LANES floats, and as many doubles. */
+typedef struct zn_lanes {
+    zn_vector part[ZN_LANE_PARTS];
+} zn_lanes;
+
+typedef struct zn_lanes_double {
+    zn_vector_double part[ZN_LANE_PARTS_DOUBLE];
+} zn_lanes_double;
+
+static inline zn_lanes zn_lanes_load(const float *x)
+{
+    zn_lanes lanes;
+    for (int p = 0; p < ZN_LANE_PARTS; p++)
+        memcpy(&lanes.part[p], x + p * ZN_LANE_FLOATS, sizeof lanes.part[p]);
+    return lanes;
+}
+
+static inline zn_lanes zn_lanes_add(zn_lanes a, zn_lanes b)
+{
+    for (int p = 0; p < ZN_LANE_PARTS; p++)
+        a.part[p] += b.part[p];
+    return a;
+}
+
+static inline zn_lanes zn_lanes_mul(zn_lanes a, zn_lanes b)
+{
+    for (int p = 0; p < ZN_LANE_PARTS; p++)
+        a.part[p] *= b.part[p];
+    return a;
+}
+
+static inline zn_lanes zn_lanes_sub_scalar(zn_lanes a, float b)
+{
+    for (int p = 0; p < ZN_LANE_PARTS; p++)
+        a.part[p] -= b;
+    return a;
+}
+
+static inline zn_lanes zn_lanes_mul_scalar(zn_lanes a, float b)
+{
+    for (int p = 0; p < ZN_LANE_PARTS; p++)
+        a.part[p] *= b;
+    return a;
+}
+
+/* Writes the lanes to an array, where the last elements of a row (fewer than ZN_LANES) are added. */
+static inline void zn_lanes_store(float sums[ZN_LANES], zn_lanes lanes)
+{
+    memcpy(sums, &lanes, sizeof lanes);
+}
+
+static inline float zn_lanes_total(float sums[ZN_LANES])
+{
+    for (int width = ZN_LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            sums[l] += sums[l + width];
+    return sums[0];
+}
+
+/* lanes + x², each x taken to double first. */
+static inline zn_lanes_double zn_lanes_add_squares(zn_lanes_double lanes, const float *x)
+{
+    for (int p = 0; p < ZN_LANE_PARTS_DOUBLE; p++) {
+        zn_half_vector v;
+        memcpy(&v, x + p * ZN_LANE_DOUBLES, sizeof v);
+        zn_vector_double d = __builtin_convertvector(v, zn_vector_double);
+        lanes.part[p] += d * d;
+    }
+    return lanes;
+}
+
+static inline void zn_lanes_store_double(double sums[ZN_LANES], zn_lanes_double lanes)
+{
+    memcpy(sums, &lanes, sizeof lanes);
+}
+
+static inline double zn_lanes_total_double(double sums[ZN_LANES])
+{
+    for (int width = ZN_LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            sums[l] += sums[l + width];
+    return sums[0];
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* A device without memory: addresses name nothing, a kernel takes virtual time by its cost. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "device/device.h"
+
+#define FIRST_ADDRESS (UINT64_C(1) << 40)
+enum { PAGE = 4096 };
+
+struct sim {
+    zn_device device;
+    struct zn_sim_rates rates;
+    zn_stream *compute;
+    zn_addr next; /* never handed out before */
+};
+
+static void sim_destroy(zn_device *device)
+{
+    struct sim *sim = (struct sim *)device;
+    zn_stream_destroy(sim->compute);
+    free(sim);
+}
+
+static zn_status sim_alloc(zn_device *device, size_t n_bytes, zn_addr *address)
+{
+    struct sim *sim = (struct sim *)device;
+    char text[ZN_SIZE_TEXT];
+    if (n_bytes > UINT64_MAX - PAGE - sim->next)
+        return zn_fail(ZN_ERR_MEMORY, "no addresses left for %s on the sim device",
+                       zn_size_text(n_bytes, text));
+    *address = sim->next;
+    sim->next += zn_round_up(n_bytes ? n_bytes : 1, PAGE);
+    return ZN_OK;
+}
+
+static void sim_free(zn_device *device, zn_addr address, size_t n_bytes)
+{
+    (void)device, (void)address, (void)n_bytes;
+}
+
+static zn_status sim_synchronize(zn_device *device)
+{
+    return zn_stream_synchronize(((struct sim *)device)->compute);
+}
+
+static zn_status sim_write(zn_device *device, zn_addr dst, const void *src, size_t n_bytes)
+{
+    (void)dst, (void)src, (void)n_bytes;
+    return sim_synchronize(device);
+}
+
+static zn_status sim_read(zn_device *device, void *dst, zn_addr src, size_t n_bytes)
+{
+    (void)src;
+    ZN_TRY(sim_synchronize(device));
+    if (n_bytes)
+        memset(dst, 0, n_bytes);
+    return ZN_OK;
+}
+
+static zn_status sim_run(zn_device *device, zn_kernel kernel, const void *args)
+{
+    struct sim *sim = (struct sim *)device;
+    struct zn_kernel_cost cost = zn_kernel_cost(kernel, args);
+    double computing = cost.flops / sim->rates.flops;
+    double moving = cost.n_bytes / sim->rates.memory_bytes;
+    struct zn_task task = {
+        .seconds = sim->rates.launch + (computing > moving ? computing : moving),
+    };
+    return zn_stream_submit(sim->compute, &task);
+}
+
+static const struct zn_device_ops sim_ops = {
+    .name = "sim",
+    .destroy = sim_destroy,
+    .alloc = sim_alloc,
+    .free = sim_free,
+    .write = sim_write,
+    .read = sim_read,
+    .run = sim_run,
+    .synchronize = sim_synchronize,
+};
+
+zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,
+                               zn_device **device)
+{
+    if (!clock->is_virtual)
+        return zn_fail(ZN_ERR_USAGE, "the sim device needs a virtual clock");
+    if (!(rates->flops > 0) || !(rates->memory_bytes > 0) || !(rates->launch >= 0))
+        return zn_fail(ZN_ERR_USAGE, "the sim device needs positive rates, not %g flop/s and %g B/s",
+                       rates->flops, rates->memory_bytes);
+    struct sim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a device");
+    sim->device = (zn_device){.ops = &sim_ops, .ledger = ledger, .clock = clock};
+    sim->rates = *rates;
+    sim->next = FIRST_ADDRESS;
+    zn_status status = zn_stream_create_virtual(clock, &sim->compute);
+    if (status != ZN_OK)
+        goto undo_sim;
+    *device = &sim->device;
+    return ZN_OK;
+undo_sim:
+    free(sim);
+    return status;
+}

@@ -1,0 +1,337 @@
+/* The list of data files, and reading ids across it. */
+#include "formats/tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/size.h"
+#include "base/text.h"
+#include "formats/token_format.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "token files are little-endian");
+
+struct data_file {
+    char *path;
+    size_t id_bytes;    /* 1: text */
+    uint64_t data;      /* where the ids begin */
+    int64_t n_ids;      /* in the file */
+    int64_t first;      /* position of its first token among all */
+    int64_t n_tokens;   /* n_ids, and the end of text where one follows */
+};
+
+struct zn_token_source {
+    struct zn_token_source_options options;
+    struct data_file *files;
+    size_t n_files, capacity;
+    int64_t n_tokens;
+};
+
+/* ---- The list of files ---- */
+
+/* Checks the header against the size of the file: a count that lies is found here. */
+static zn_status check_bin(int fd, uint64_t n_bytes, struct data_file *file)
+{
+    uint32_t header[ZN_TOKENS_HEADER];
+    if (n_bytes < TOKEN_HEADER_BYTES)
+        return zn_fail(ZN_ERR_INPUT, "%s: %llu bytes are too few for the %d bytes of a token file's header",
+                       file->path, (unsigned long long)n_bytes, TOKEN_HEADER_BYTES);
+    ZN_TRY(zn_pread_all(fd, file->path, header, sizeof header, 0));
+    uint32_t version;
+    if (header[0] == TOKEN_MAGIC_16) {
+        file->id_bytes = 2;
+        version = TOKEN_VERSION_16;
+    } else if (header[0] == TOKEN_MAGIC_32) {
+        file->id_bytes = 4;
+        version = TOKEN_VERSION_32;
+    } else {
+        return zn_fail(ZN_ERR_INPUT, "%s: not a token file: it begins with %u, not %d or %d", file->path,
+                       header[0], TOKEN_MAGIC_16, TOKEN_MAGIC_32);
+    }
+    if (header[1] != version)
+        return zn_fail(ZN_ERR_INPUT, "%s: token file of version %u, expected %u", file->path, header[1], version);
+    uint64_t expected = TOKEN_HEADER_BYTES + (uint64_t)header[2] * file->id_bytes;
+    if (n_bytes != expected)
+        return zn_fail(ZN_ERR_INPUT, "%s: the header counts %u tokens of %zu bytes, %llu bytes in all, but the "
+                       "file has %llu", file->path, header[2], file->id_bytes, (unsigned long long)expected,
+                       (unsigned long long)n_bytes);
+    file->data = TOKEN_HEADER_BYTES;
+    file->n_ids = file->n_tokens = header[2];
+    return ZN_OK;
+}
+
+static zn_status check_text(const zn_token_source *source, uint64_t n_bytes, struct data_file *file)
+{
+    const struct zn_token_source_options *o = &source->options;
+    if (!o->bytes)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "%s: text for a model with a tokenizer comes with tokenizers; give a "
+                       ".bin token file", file->path);
+    if (o->vocab_size != 0 && o->vocab_size < 256)
+        return zn_fail(ZN_ERR_INPUT, "%s: text as bytes needs a vocabulary of 256, the model has %lld", file->path,
+                       (long long)o->vocab_size);
+    file->id_bytes = 1;
+    file->n_ids = (int64_t)n_bytes;
+    file->n_tokens = file->n_ids + (o->end_of_text >= 0);
+    return ZN_OK;
+}
+
+static zn_status check_file(const zn_token_source *source, struct data_file *file)
+{
+    const char *dot = strrchr(file->path, '.'), *slash = strrchr(file->path, '/');
+    const char *kind = dot && (!slash || dot > slash) ? dot : "";
+    bool is_bin = strcmp(kind, ".bin") == 0;
+    if (strcmp(kind, ".jsonl") == 0)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "%s: .jsonl data comes with tokenizers; give .txt or .bin", file->path);
+    if (!is_bin && strcmp(kind, ".txt") != 0)
+        return zn_fail(ZN_ERR_INPUT, "%s: not a kind of data: expected .txt or .bin", file->path);
+    int fd;
+    uint64_t n_bytes;
+    ZN_TRY(zn_file_open(file->path, &fd, &n_bytes));
+    zn_status status = is_bin ? check_bin(fd, n_bytes, file) : check_text(source, n_bytes, file);
+    close(fd);
+    return status;
+}
+
+static zn_status add_file(zn_token_source *source, const char *path)
+{
+    if (source->n_files == source->capacity) {
+        size_t capacity = 2 * source->capacity + 16;
+        struct data_file *files = realloc(source->files, capacity * sizeof *files);
+        if (!files)
+            return zn_fail(ZN_ERR_MEMORY, "out of memory for a list of %zu data files", capacity);
+        source->files = files;
+        source->capacity = capacity;
+    }
+    struct data_file *file = &source->files[source->n_files];
+    *file = (struct data_file){.path = strdup(path), .first = source->n_tokens};
+    if (!file->path)
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
+    source->n_files++;
+    ZN_TRY(check_file(source, file));
+    if (__builtin_add_overflow(source->n_tokens, file->n_tokens, &source->n_tokens))
+        return zn_fail(ZN_ERR_INPUT, "%s: too many tokens in all", path);
+    return ZN_OK;
+}
+
+static zn_status add_path(zn_token_source *source, const char *path, int depth)
+{
+    enum { MAX_DEPTH = 32 }; /* a link that leads up would not end */
+    if (!zn_folder_exists(path))
+        return add_file(source, path);
+    if (depth == MAX_DEPTH)
+        return zn_fail(ZN_ERR_INPUT, "%s: folders more than %d deep", path, MAX_DEPTH);
+    char **names;
+    size_t n_names;
+    ZN_TRY(zn_folder_list(path, &names, &n_names));
+    zn_status status = ZN_OK;
+    for (size_t i = 0; i < n_names && status == ZN_OK; i++) {
+        char *inner;
+        status = zn_path_join(path, names[i], &inner);
+        if (status != ZN_OK)
+            break;
+        status = add_path(source, inner, depth + 1);
+        free(inner);
+    }
+    zn_names_free(names, n_names);
+    return status;
+}
+
+/* "a.bin, b.bin and 7 more". */
+static void add_names(zn_text *text, const char *const *names, size_t n_names)
+{
+    enum { SHOWN = 3 };
+    for (size_t i = 0; i < n_names && i < SHOWN; i++)
+        zn_text_add(text, "%s%s", i ? ", " : "", names[i]);
+    if (n_names > SHOWN)
+        zn_text_add(text, " and %zu more", n_names - SHOWN);
+}
+
+static zn_status add_paths(zn_token_source *source, const char *const *paths, size_t n_paths)
+{
+    if (n_paths == 0)
+        return zn_fail(ZN_ERR_USAGE, "no data files given");
+    for (size_t i = 0; i < n_paths; i++)
+        ZN_TRY(add_path(source, paths[i], 0));
+    bool is_empty = true;
+    for (size_t i = 0; i < source->n_files; i++)
+        is_empty = is_empty && source->files[i].n_ids == 0;
+    if (!is_empty)
+        return ZN_OK;
+    zn_text text;
+    zn_text_init(&text);
+    add_names(&text, paths, n_paths);
+    zn_status status = zn_text_status(&text);
+    if (status == ZN_OK)
+        status = zn_fail(ZN_ERR_INPUT, "%s: the data is empty: %zu files with 0 tokens", text.data, source->n_files);
+    zn_text_fini(&text);
+    return status;
+}
+
+zn_status zn_tokens_open(const char *const *paths, size_t n_paths, const struct zn_token_source_options *options,
+                         zn_token_source **source)
+{
+    zn_token_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return zn_fail(ZN_ERR_MEMORY, "out of memory for the list of data files");
+    s->options = *options;
+    zn_status status = add_paths(s, paths, n_paths);
+    if (status != ZN_OK) {
+        zn_tokens_close(s);
+        return status;
+    }
+    *source = s;
+    return ZN_OK;
+}
+
+void zn_tokens_close(zn_token_source *source)
+{
+    if (!source)
+        return;
+    for (size_t i = 0; i < source->n_files; i++)
+        free(source->files[i].path);
+    free(source->files);
+    free(source);
+}
+
+int64_t zn_tokens_total(const zn_token_source *source)
+{
+    return source->n_tokens;
+}
+
+size_t zn_tokens_n_files(const zn_token_source *source)
+{
+    return source->n_files;
+}
+
+/* ---- Reading ---- */
+
+/* The file that holds the token; files without tokens are never it. */
+static const struct data_file *find_file(const zn_token_source *source, int64_t at)
+{
+    size_t low = 0, high = source->n_files;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (source->files[middle].first <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &source->files[low];
+}
+
+static zn_status check_id(const zn_token_source *source, const char *path, int64_t at, uint32_t id)
+{
+    int64_t limit = source->options.vocab_size;
+    if (limit == 0 || limit > (int64_t)INT32_MAX + 1)
+        limit = (int64_t)INT32_MAX + 1;
+    if (id >= limit)
+        return zn_fail(ZN_ERR_INPUT, "%s: token %lld has id %u, outside the vocabulary of %lld", path,
+                       (long long)at, id, (long long)limit);
+    return ZN_OK;
+}
+
+static uint32_t id_at(const unsigned char *ids, size_t id_bytes, int64_t i)
+{
+    uint32_t id = 0;
+    memcpy(&id, ids + (size_t)i * id_bytes, id_bytes);
+    return id;
+}
+
+/* Ids first … first+n of the open file, through a small buffer. */
+static zn_status read_ids(const zn_token_source *source, const struct data_file *file, int fd, int64_t first,
+                          int64_t n_ids, int32_t *out)
+{
+    unsigned char buffer[16 * 1024];
+    int64_t chunk = (int64_t)(sizeof buffer / file->id_bytes);
+    for (int64_t done = 0; done < n_ids;) {
+        int64_t n = n_ids - done < chunk ? n_ids - done : chunk;
+        ZN_TRY(zn_pread_all(fd, file->path, buffer, (size_t)n * file->id_bytes,
+                            file->data + (uint64_t)(first + done) * file->id_bytes));
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t id = id_at(buffer, file->id_bytes, i);
+            ZN_TRY(check_id(source, file->path, first + done + i, id));
+            out[done + i] = (int32_t)id;
+        }
+        done += n;
+    }
+    return ZN_OK;
+}
+
+/* As many of the n tokens from `first` (of all) as this file has. */
+static zn_status read_file(const zn_token_source *source, const struct data_file *file, int64_t first,
+                           int64_t n_tokens, int32_t *out, int64_t *n_read)
+{
+    int64_t from = first - file->first, n = file->n_tokens - from;
+    if (n > n_tokens)
+        n = n_tokens;
+    int64_t n_ids = file->n_ids - from < n ? file->n_ids - from : n;
+    if (n_ids > 0) {
+        int fd;
+        uint64_t n_bytes;
+        ZN_TRY(zn_file_open(file->path, &fd, &n_bytes));
+        zn_status status = read_ids(source, file, fd, from, n_ids, out);
+        close(fd);
+        ZN_TRY(status);
+    }
+    if (n_ids < n) {
+        ZN_TRY(check_id(source, file->path, file->n_ids, (uint32_t)source->options.end_of_text));
+        out[n - 1] = source->options.end_of_text;
+    }
+    *n_read = n;
+    return ZN_OK;
+}
+
+zn_status zn_tokens_read(const zn_token_source *source, int64_t first, int64_t n_tokens, int32_t *out)
+{
+    if (first < 0 || n_tokens < 0 || first > source->n_tokens || n_tokens > source->n_tokens - first)
+        return zn_fail(ZN_ERR_INTERNAL, "read of %lld tokens at %lld is outside the %lld of the data",
+                       (long long)n_tokens, (long long)first, (long long)source->n_tokens);
+    while (n_tokens > 0) {
+        int64_t n;
+        ZN_TRY(read_file(source, find_file(source, first), first, n_tokens, out, &n));
+        first += n;
+        out += n;
+        n_tokens -= n;
+    }
+    return ZN_OK;
+}
+
+/* ---- Windows ---- */
+
+static zn_status fail_too_short(const zn_token_source *source, int64_t length)
+{
+    const char *names[4];
+    size_t n = source->n_files;
+    for (size_t i = 0; i < n && i < sizeof names / sizeof names[0]; i++)
+        names[i] = source->files[i].path;
+    zn_text text;
+    zn_text_init(&text);
+    add_names(&text, names, n);
+    zn_status status = zn_text_status(&text);
+    if (status == ZN_OK)
+        status = zn_fail(ZN_ERR_INPUT, "%s: %lld tokens are too few for one window of length %lld, which takes %lld",
+                         text.data, (long long)source->n_tokens, (long long)length, (long long)length + 1);
+    zn_text_fini(&text);
+    return status;
+}
+
+zn_status zn_tokens_n_windows(const zn_token_source *source, int64_t length, int64_t *n_windows)
+{
+    if (length < 1 || length >= INT64_MAX)
+        return zn_fail(ZN_ERR_USAGE, "a window of %lld tokens is impossible", (long long)length);
+    if (source->n_tokens <= length)
+        return fail_too_short(source, length);
+    *n_windows = (source->n_tokens - 1) / length;
+    return ZN_OK;
+}
+
+zn_status zn_tokens_window(const zn_token_source *source, int64_t i, int64_t length, int32_t *out)
+{
+    int64_t n_windows = 0;
+    ZN_TRY(zn_tokens_n_windows(source, length, &n_windows));
+    if (i < 0 || i >= n_windows)
+        return zn_fail(ZN_ERR_INTERNAL, "window %lld is outside the %lld of the data", (long long)i,
+                       (long long)n_windows);
+    return zn_tokens_read(source, i * length, length + 1, out);
+}

@@ -1,0 +1,119 @@
+/* The registry: which file makes which model_type, and what they share. */
+#include "models/model.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/size.h"
+#include "models/build.h"
+
+static const struct {
+    const char *model_type;
+    zn_status (*create)(zn_json *config, int64_t max_time, zn_model *model);
+} architectures[] = {
+    {"gpt2", gpt2_create},           {"llama", llama_family_create},
+    {"mistral", llama_family_create}, {"qwen2", llama_family_create},
+    {"qwen3", llama_family_create},
+};
+
+zn_status zn_model_create(zn_json *config, int64_t max_time, zn_model **model)
+{
+    const char *type;
+    ZN_TRY(zn_json_get_string(config, "model_type", &type));
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
+        if (strcmp(type, architectures[i].model_type) != 0)
+            continue;
+        zn_model *m = calloc(1, sizeof *m);
+        if (!m)
+            return zn_fail(ZN_ERR_MEMORY, "no memory for a model");
+        snprintf(m->architecture, sizeof m->architecture, "%s", type);
+        zn_status status = architectures[i].create(config, max_time, m);
+        if (status != ZN_OK) {
+            free(m);
+            return status;
+        }
+        *model = m;
+        return ZN_OK;
+    }
+    zn_json_fail(config, "model_type '%s' is not supported (gpt2, llama, mistral, qwen2 and qwen3 are)",
+                 type);
+    return ZN_ERR_UNSUPPORTED;
+}
+
+void zn_model_destroy(zn_model *model)
+{
+    if (!model)
+        return;
+    zn_module_destroy(model->module);
+    free(model);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+bool zn_model_ignores(const zn_model *model, const char *tensor)
+{
+    if (strcmp(model->architecture, "gpt2") == 0 &&
+        (ends_with(tensor, ".attn.bias") || ends_with(tensor, ".attn.masked_bias")))
+        return true;
+    if (ends_with(tensor, ".rotary_emb.inv_freq"))
+        return true;
+    return model->tied && strcmp(tensor, "lm_head.weight") == 0;
+}
+
+int64_t zn_model_n_elements(const zn_model *model)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < model->module->n_params; i++)
+        sum += model->module->params[i].n_elements;
+    return sum;
+}
+
+int param_add(struct param_list *list, int segment, zn_init init, float stddev,
+              const int64_t *dims, const char *format, ...)
+{
+    if (list->status != ZN_OK)
+        return 0;
+    if (list->n_params == list->capacity) {
+        int capacity = list->capacity ? 2 * list->capacity : 64;
+        zn_param *grown = realloc(list->params, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            list->status = zn_fail(ZN_ERR_MEMORY, "no memory for the list of parameters");
+            return 0;
+        }
+        list->params = grown;
+        list->capacity = capacity;
+    }
+    zn_param *p = &list->params[list->n_params];
+    *p = (zn_param){.index = list->n_params,
+                    .segment = segment,
+                    .init = init,
+                    .stddev = stddev,
+                    .n_elements = 1};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->name, sizeof p->name, format, args);
+    va_end(args);
+    for (; dims[p->ndim] != 0; p->ndim++) {
+        p->dims[p->ndim] = dims[p->ndim];
+        if (!zn_mul_count(p->n_elements, dims[p->ndim], &p->n_elements) ||
+            p->n_elements > INT64_MAX / 64)
+            list->status = zn_fail(ZN_ERR_INPUT, "config.json: '%s' would be too large", p->name);
+    }
+    return list->n_params++;
+}
+
+zn_status config_size(zn_json *config, const char *key, int64_t *value)
+{
+    return zn_json_get_int(config, key, 1, INT32_MAX, value);
+}
+
+zn_status config_size_or(zn_json *config, const char *key, int64_t fallback, int64_t *value)
+{
+    return zn_json_get_int_or(config, key, 1, INT32_MAX, fallback, value);
+}

@@ -1,0 +1,75 @@
+/* The log of a run. */
+#include "train/metrics.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_text.h"
+
+struct zn_metrics {
+    FILE *file;
+    char *path;
+};
+
+zn_status zn_metrics_create(const char *path, zn_metrics **metrics)
+{
+    zn_metrics *m = calloc(1, sizeof *m);
+    if (!m || !(m->path = strdup(path))) {
+        zn_metrics_destroy(m);
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the log");
+    }
+    m->file = fopen(path, "we");
+    if (!m->file) {
+        zn_metrics_destroy(m);
+        return zn_fail(ZN_ERR_IO, "%s: cannot write the log: %s", path, strerror(errno));
+    }
+    *metrics = m;
+    return ZN_OK;
+}
+
+void zn_metrics_destroy(zn_metrics *m)
+{
+    if (!m)
+        return;
+    if (m->file)
+        fclose(m->file);
+    free(m->path);
+    free(m);
+}
+
+static void put_memory(FILE *f, const struct zn_step_report *s, const zn_ledger *ledger)
+{
+    fprintf(f, ",\"memory\":{");
+    for (int tier = 0; tier < ZN_N_TIERS; tier++)
+        fprintf(f, "\"%s\":%zu,", zn_tier_name((zn_tier)tier), ledger->tier_peak[tier]);
+    fprintf(f, "\"resident\":%zu},\"states\":{", s->resident_bytes);
+    for (int kind = 0; kind < ZN_N_KINDS; kind++)
+        fprintf(f, "%s\"%s\":%zu", kind ? "," : "", zn_kind_name((zn_kind)kind),
+                zn_ledger_kind(ledger, (zn_kind)kind));
+    fprintf(f, "},\"comm_bytes\":0,\"nvme_read_bytes\":0,\"nvme_write_bytes\":0");
+}
+
+zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)
+{
+    FILE *f = m->file;
+    fprintf(f, "{\"step\":%lld", (long long)s->step);
+    if (s->skipped) {
+        fprintf(f, ",\"loss\":null,\"skipped\":true,\"reason\":");
+        zn_json_put_string(f, s->reason);
+        fprintf(f, ",\"grad_norm\":null");
+    } else {
+        fprintf(f, ",\"loss\":%.9g,\"grad_norm\":%.9g", s->loss, s->grad_norm);
+    }
+    fprintf(f, ",\"lr\":%.17g,\"scale\":1,\"tokens\":%lld,\"seconds\":%.17g,\"tokens_per_second\":%.17g",
+            s->lr, (long long)s->tokens, s->seconds, (double)s->tokens / s->seconds);
+    if (!isnan(s->eval_loss))
+        fprintf(f, ",\"eval_loss\":%.9g", s->eval_loss);
+    put_memory(f, s, ledger);
+    fprintf(f, "}\n");
+    if (fflush(f) != 0 || ferror(f))
+        return zn_fail(ZN_ERR_IO, "%s: cannot write the log: %s", m->path, strerror(errno));
+    return ZN_OK;
+}

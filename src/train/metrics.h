@@ -1,0 +1,15 @@
+/* metrics.jsonl: one object for each step, flushed, so that a reader sees whole lines. */
+#ifndef ZN_TRAIN_METRICS_H
+#define ZN_TRAIN_METRICS_H
+
+#include "memory/ledger.h"
+#include "zinc/train.h"
+
+typedef struct zn_metrics zn_metrics;
+
+zn_status zn_metrics_create(const char *path, zn_metrics **metrics);
+zn_status zn_metrics_step(zn_metrics *metrics, const struct zn_step_report *step,
+                          const zn_ledger *ledger);
+void zn_metrics_destroy(zn_metrics *metrics); /* NULL is legal */
+
+#endif

@@ -1,0 +1,168 @@
+/* Checking and filling the output folder. */
+#include "train/output.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/text.h"
+
+enum { COPY_BYTES = 256 * 1024 * 1024 };
+
+static zn_status holds(const char *folder, const char *name, bool *found)
+{
+    char *path;
+    ZN_TRY(zn_path_join(folder, name, &path));
+    *found = zn_file_exists(path) || zn_folder_exists(path);
+    free(path);
+    return ZN_OK;
+}
+
+static bool same_folder(const char *a, const char *b)
+{
+    char real_a[PATH_MAX], real_b[PATH_MAX];
+    return realpath(a, real_a) && realpath(b, real_b) && strcmp(real_a, real_b) == 0;
+}
+
+zn_status zn_output_prepare(const char *folder, const char *model_folder, bool overwrite)
+{
+    static const char *const signs[] = {"run.json", "metrics.jsonl", "model.safetensors",
+                                        "model.safetensors.index.json", "checkpoints"};
+    if (zn_file_exists(folder))
+        return zn_fail(ZN_ERR_USAGE, "--output %s: is a file, not a folder", folder);
+    if (same_folder(folder, model_folder))
+        return zn_fail(ZN_ERR_USAGE, "--output %s: is the model's own folder; name another", folder);
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0] && !overwrite; i++) {
+        bool found;
+        ZN_TRY(holds(folder, signs[i], &found));
+        if (found)
+            return zn_fail(ZN_ERR_USAGE, "--output %s: holds a run already (%s); give --overwrite or another folder",
+                           folder, signs[i]);
+    }
+    return zn_folder_create(folder);
+}
+
+static zn_status write_named(const char *folder, const char *name, const void *data, size_t n_bytes)
+{
+    char *path;
+    ZN_TRY(zn_path_join(folder, name, &path));
+    zn_status status = zn_file_write(path, data, n_bytes);
+    free(path);
+    return status;
+}
+
+static void add_string(zn_text *t, const char *key, const char *value)
+{
+    zn_text_add(t, ",\n  \"%s\": ", key);
+    if (value)
+        zn_text_add_quoted(t, value);
+    else
+        zn_text_add(t, "null");
+}
+
+static void add_list(zn_text *t, const char *key, const char *const *values, size_t n)
+{
+    zn_text_add(t, ",\n  \"%s\": [", key);
+    for (size_t i = 0; i < n; i++) {
+        zn_text_add(t, i ? ", " : "");
+        zn_text_add_quoted(t, values[i]);
+    }
+    zn_text_add(t, "]");
+}
+
+static void add_run(zn_text *t, const struct zn_run *run, const struct zn_train_options *o,
+                    const struct zn_engine_options *e)
+{
+    zn_text_add(t, "{\n  \"format\": 1,\n  \"version\": \"%s\"", zn_version());
+    add_string(t, "model", o->model);
+    add_string(t, "architecture", run->model->architecture);
+    zn_text_add(t, ",\n  \"parameters\": %lld,\n  \"from_scratch\": %s",
+                (long long)zn_model_n_elements(run->model), o->from_scratch ? "true" : "false");
+    add_list(t, "data", o->data, o->n_data);
+    add_list(t, "eval_data", o->eval_data, o->n_eval_data);
+    zn_text_add(t, ",\n  \"eval_every\": %lld", (long long)o->eval_every);
+    add_string(t, "output_dtype", zn_dtype_name(run->style.dtype));
+    add_string(t, "precision", o->precision);
+    zn_text_add(t, ",\n  \"steps\": %lld,\n  \"micro_batch\": %lld,\n  \"accumulate\": %lld,\n  \"seq_len\": %lld",
+                (long long)o->steps, (long long)e->micro_batch, (long long)e->accumulate, (long long)e->time);
+    add_string(t, "optimizer", o->optimizer);
+    zn_text_add(t, ",\n  \"lr\": %.17g,\n  \"beta1\": %.17g,\n  \"beta2\": %.17g,\n  \"eps\": %.17g", o->lr,
+                o->beta1, o->beta2, o->eps);
+    zn_text_add(t, ",\n  \"momentum\": %.17g,\n  \"weight_decay\": %.17g", o->momentum, o->weight_decay);
+    add_string(t, "lr_schedule", o->lr_schedule);
+    zn_text_add(t, ",\n  \"warmup\": %lld,\n  \"min_lr\": %.17g,\n  \"clip\": %.17g", (long long)o->warmup,
+                o->min_lr, o->clip);
+    zn_text_add(t, ",\n  \"recompute\": %s,\n  \"memory_limit\": %zu,\n  \"seed\": %llu,\n  \"shuffle\": %s",
+                e->recompute ? "true" : "false", run->memory_limit, (unsigned long long)o->seed,
+                o->shuffle ? "true" : "false");
+    zn_text_add(t, ",\n  \"ranks\": 1,\n  \"stage\": 0,\n  \"threads\": %d,\n  \"isa\": \"%s\"\n}\n", run->threads,
+                run->isa);
+}
+
+zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
+                              const struct zn_train_options *options,
+                              const struct zn_engine_options *engine)
+{
+    zn_text text;
+    zn_text_init(&text);
+    add_run(&text, run, options, engine);
+    zn_status status = zn_text_status(&text);
+    if (status == ZN_OK)
+        status = write_named(folder, "run.json", text.data, text.n_bytes);
+    zn_text_fini(&text);
+    return status;
+}
+
+/* Copies a file of the model's folder, if it is there. */
+static zn_status copy_named(const char *from, const char *to, const char *name)
+{
+    char *path, *data = NULL;
+    size_t n_bytes;
+    ZN_TRY(zn_path_join(from, name, &path));
+    zn_status status = ZN_OK;
+    if (zn_file_exists(path)) {
+        status = zn_file_read(path, COPY_BYTES, &data, &n_bytes);
+        if (status == ZN_OK)
+            status = write_named(to, name, data, n_bytes);
+    }
+    free(data);
+    free(path);
+    return status;
+}
+
+/* config.json as it was, or with the dtype the weights now have. */
+static zn_status write_config(const char *folder, const char *model_folder, struct zn_run *run)
+{
+    static const char *const torch_names[] = {
+        [ZN_F32] = "float32", [ZN_BF16] = "bfloat16", [ZN_F16] = "float16"};
+    static const char *const keys[] = {"dtype", "torch_dtype"};
+    bool changed = false;
+    for (size_t i = 0; i < 2; i++) {
+        const char *dtype;
+        ZN_TRY(zn_json_get_string_or(run->config, keys[i], NULL, &dtype));
+        if (!dtype || strcmp(dtype, torch_names[run->style.dtype]) == 0)
+            continue;
+        ZN_TRY(zn_json_set_string(run->config, keys[i], torch_names[run->style.dtype]));
+        changed = true;
+    }
+    if (!changed)
+        return copy_named(model_folder, folder, "config.json");
+    char *text;
+    ZN_TRY(zn_json_print(run->config, &text));
+    zn_status status = write_named(folder, "config.json", text, strlen(text));
+    free(text);
+    return status;
+}
+
+zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run)
+{
+    static const char *const names[] = {
+        "generation_config.json",  "tokenizer.json",    "tokenizer_config.json", "tokenizer.model",
+        "special_tokens_map.json", "added_tokens.json", "vocab.json",            "merges.txt",
+        "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        ZN_TRY(copy_named(model_folder, folder, names[i]));
+    ZN_TRY(write_config(folder, model_folder, run));
+    return zn_weights_export(run->engine, run->model, folder, &run->style);
+}

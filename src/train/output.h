@@ -1,0 +1,19 @@
+/* The output folder: refused when it holds a run, filled so that any hub tool opens it. */
+#ifndef ZN_TRAIN_OUTPUT_H
+#define ZN_TRAIN_OUTPUT_H
+
+#include "train/run.h"
+
+/* Makes the folder. One that holds a run is refused unless `overwrite`; the model's own folder
+ * always. */
+zn_status zn_output_prepare(const char *folder, const char *model_folder, bool overwrite);
+
+/* run.json: the resolved configuration. */
+zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
+                              const struct zn_train_options *options,
+                              const struct zn_engine_options *engine);
+
+/* Weights, config.json and the tokenizer's files. */
+zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run);
+
+#endif

@@ -1,0 +1,170 @@
+/* Opening a model folder, planning, and putting it on the device. */
+#include "train/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/size.h"
+#include "device/cpu/isa.h"
+
+enum { CONFIG_BYTES = 16 * 1024 * 1024 };
+
+/* What the process needs beside the manifest: code, libraries, BLAS buffers, stacks. */
+static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
+
+void zn_run_init(struct zn_run *run, const struct zn_train_listener *listener)
+{
+    *run = (struct zn_run){.listener = *listener};
+    zn_clock_init_real(&run->clock);
+    zn_ledger_init(&run->ledger);
+}
+
+void zn_run_fini(struct zn_run *run)
+{
+    zn_engine_destroy(run->engine);
+    zn_device_destroy(run->device);
+    zn_engine_plan_fini(&run->plan);
+    zn_model_files_close(run->files);
+    zn_model_destroy(run->model);
+    zn_json_destroy(run->config);
+}
+
+void zn_run_note(const struct zn_run *run, const char *format, ...)
+{
+    if (!run->listener.note)
+        return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    run->listener.note(run->listener.self, text);
+}
+
+static void warn_unknown(void *self, const char *tensor)
+{
+    zn_run_note(self, "tensor '%s' of the folder is not used by this model", tensor);
+}
+
+static zn_status choose_seq_len(const zn_model *model, const char *folder, int64_t *seq_len)
+{
+    if (*seq_len == 0)
+        *seq_len = model->max_positions < 1024 ? model->max_positions : 1024;
+    if (*seq_len > model->max_positions)
+        return zn_fail(ZN_ERR_USAGE, "--seq-len %lld: the model in %s takes at most %lld",
+                       (long long)*seq_len, folder, (long long)model->max_positions);
+    return ZN_OK;
+}
+
+/* A model is made for one sequence length, which may depend on its own maximum: so it is made
+ * for one token, asked, and made again. */
+static zn_status make_model(struct zn_run *run, const char *folder, int64_t *seq_len)
+{
+    zn_model *probe;
+    ZN_TRY(zn_model_create(run->config, 1, &probe));
+    zn_status status = choose_seq_len(probe, folder, seq_len);
+    zn_model_destroy(probe);
+    return status == ZN_OK ? zn_model_create(run->config, *seq_len, &run->model) : status;
+}
+
+zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
+                            int64_t *seq_len)
+{
+    char *path;
+    ZN_TRY(zn_path_join(folder, "config.json", &path));
+    zn_status status = zn_json_load_file(path, CONFIG_BYTES, &run->config);
+    free(path);
+    if (status != ZN_OK)
+        return status;
+    ZN_TRY(make_model(run, folder, seq_len));
+    if (run->model->has_dropout)
+        zn_run_note(run, "config.json asks for dropout: it is not applied");
+    if (from_scratch)
+        return ZN_OK;
+    ZN_TRY(zn_model_files_open(folder, &run->files));
+    return zn_weights_check(run->model, run->files, warn_unknown, run, &run->style);
+}
+
+zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
+{
+    ZN_TRY(zn_machine_read("", &run->machine));
+    if (threads > run->machine.n_logical)
+        return zn_fail(ZN_ERR_USAGE, "--threads %d: this process may run on %d processors", threads,
+                       run->machine.n_logical);
+    run->threads = threads ? threads : run->machine.n_cores;
+    size_t available = run->machine.memory_available;
+    run->memory_limit = memory_limit ? memory_limit : available / 10 * 9;
+    return zn_cpu_isa_choose(NULL, &run->isa);
+}
+
+static bool has_tokenizer(const char *folder)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char *path;
+        if (zn_path_join(folder, names[i], &path) != ZN_OK)
+            return false;
+        bool found = zn_file_exists(path);
+        free(path);
+        if (found)
+            return true;
+    }
+    return false;
+}
+
+zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const char *const *paths,
+                           size_t n_paths, zn_token_source **source)
+{
+    int64_t vocabulary = run->model->module->vocabulary;
+    struct zn_token_source_options options = {
+        .vocab_size = vocabulary,
+        .end_of_text = vocabulary > 256 ? 256 : -1,
+        .bytes = vocabulary >= 256 && !has_tokenizer(folder),
+    };
+    return zn_tokens_open(paths, n_paths, &options, source);
+}
+
+static size_t plan_bytes(const zn_engine_plan *plan)
+{
+    return zn_manifest_bytes(&plan->manifest, ZN_N_TIERS, ZN_N_KINDS) + PROCESS_BYTES;
+}
+
+zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, int recompute)
+{
+    options->recompute = recompute == 1;
+    options->keep_logits = true;
+    ZN_TRY(zn_dry_run(run->model->module, options, &run->plan));
+    if (plan_bytes(&run->plan) <= run->memory_limit)
+        return ZN_OK;
+    /* What saves memory at the price of work, the cheapest first; no choice changes a bit. */
+    for (int saving = 0; saving < 2; saving++) {
+        if (saving == 0 && (recompute != -1 || !options->trains))
+            continue;
+        if (saving == 0)
+            options->recompute = true;
+        else
+            options->keep_logits = false;
+        zn_engine_plan_fini(&run->plan);
+        ZN_TRY(zn_dry_run(run->model->module, options, &run->plan));
+        if (plan_bytes(&run->plan) <= run->memory_limit)
+            return ZN_OK;
+    }
+    char need[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
+    return zn_fail(ZN_ERR_MEMORY, "needs %s, the limit is %s; a smaller --micro-batch or --seq-len%s helps",
+                   zn_size_text(plan_bytes(&run->plan), need), zn_size_text(run->memory_limit, limit),
+                   recompute == 0 ? " or --recompute on" : "");
+}
+
+zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, uint64_t seed)
+{
+    ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
+    ZN_TRY(zn_engine_create(run->device, run->model->module, options, &run->plan, &run->engine));
+    if (run->files)
+        return zn_weights_load(run->engine, run->model, run->files, &run->style);
+    for (int i = 0; i < run->model->module->n_params; i++)
+        ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
+    return ZN_OK;
+}

@@ -1,0 +1,56 @@
+/* What training and evaluation have in common: a model folder opened, planned, put on a device. */
+#ifndef ZN_TRAIN_RUN_H
+#define ZN_TRAIN_RUN_H
+
+#include "base/machine.h"
+#include "checkpoint/weights.h"
+#include "formats/tokens.h"
+#include "plan/dry_run.h"
+#include "zinc/train.h"
+
+struct zn_run {
+    struct zn_train_listener listener;
+    zn_clock clock;
+    zn_ledger ledger;
+    struct zn_machine machine;
+    zn_json *config;
+    zn_model *model;
+    zn_model_files *files; /* NULL from scratch */
+    struct zn_weights_style style;
+    int threads;
+    const char *isa;
+    size_t memory_limit;
+    zn_engine_plan plan;
+    zn_device *device;
+    zn_engine *engine;
+};
+
+/* Each step of the set-up; the caller calls fini whatever happened. */
+void zn_run_init(struct zn_run *run, const struct zn_train_listener *listener);
+void zn_run_fini(struct zn_run *run);
+
+void zn_run_note(const struct zn_run *run, const char *format, ...) ZN_PRINTF(2, 3);
+
+/* Reads config.json and, unless from_scratch, the headers of the weights. *seq_len 0 becomes the
+ * default. */
+zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
+                            int64_t *seq_len);
+
+/* Threads (0: physical cores) and the memory limit (0: 90% of what is left). */
+zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit);
+
+/* Opens data: token files, or text as bytes where the folder has no tokenizer. */
+zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const char *const *paths,
+                           size_t n_paths, zn_token_source **source);
+
+/* Dry run; the plan must fit the limit. options->recompute is chosen when `recompute` is -1. */
+zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, int recompute);
+
+/* Makes device and engine and fills the parameters. */
+zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, uint64_t seed);
+
+/* Mean loss over all windows of the source, in order. */
+zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *options,
+                          const zn_token_source *source, struct zn_eval_result *result);
+
+#endif

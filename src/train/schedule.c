@@ -1,0 +1,28 @@
+/* Warm-up, then constant, linear or cosine. */
+#include "train/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+zn_status zn_schedule_parse(const char *name, zn_schedule_kind *kind)
+{
+    static const char *const names[] = {"constant", "linear", "cosine"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *kind = (zn_schedule_kind)i;
+            return ZN_OK;
+        }
+    }
+    return zn_fail(ZN_ERR_USAGE, "--lr-schedule: '%s' is not one of constant, linear, cosine", name);
+}
+
+double zn_schedule_lr(const struct zn_schedule *c, int64_t step)
+{
+    if (step <= c->warmup)
+        return c->lr * (double)step / (double)c->warmup;
+    if (c->kind == ZN_CONSTANT || c->steps <= c->warmup)
+        return c->lr;
+    double x = (double)(step - c->warmup) / (double)(c->steps - c->warmup);
+    double k = c->kind == ZN_LINEAR ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x));
+    return c->min_lr + (c->lr - c->min_lr) * k;
+}

@@ -1,0 +1,143 @@
+/* Files, folders, texts. */
+#include "files.h"
+
+#include "base/text.h"
+
+static void folders_are_made_with_those_above(void **state)
+{
+    (void)state;
+    const char *path = in_folder("a/b//c/");
+    OK(zn_folder_create(path));
+    OK(zn_folder_create(path)); /* again is fine */
+    assert_true(zn_folder_exists(path));
+    make_text("plain", "x");
+    FAILS(zn_folder_create(in_folder("plain/below")), ZN_ERR_IO, "plain", "cannot make the folder");
+}
+
+static void lists_are_sorted_and_hide_dots(void **state)
+{
+    (void)state;
+    OK(zn_folder_create(in_folder("list/z")));
+    make_text("list/b", "");
+    make_text("list/a10", "");
+    make_text("list/a2", "");
+    make_text("list/.hidden", "");
+    char **names;
+    size_t n;
+    OK(zn_folder_list(in_folder("list"), &names, &n));
+    assert_int_equal(n, 4);
+    assert_string_equal(names[0], "a10");
+    assert_string_equal(names[1], "a2");
+    assert_string_equal(names[2], "b");
+    assert_string_equal(names[3], "z");
+    zn_names_free(names, n);
+    FAILS(zn_folder_list(in_folder("gone"), &names, &n), ZN_ERR_IO, "gone", "No such file");
+}
+
+static void whole_files_are_read_and_written(void **state)
+{
+    (void)state;
+    size_t n = 300000, got;
+    char *data = malloc(n), *back;
+    assert_non_null(data);
+    for (size_t i = 0; i < n; i++)
+        data[i] = (char)(i * 7);
+    const char *path = make_file("whole", data, n);
+    OK(zn_file_read(path, n, &back, &got));
+    assert_int_equal(got, n);
+    assert_memory_equal(back, data, n);
+    assert_int_equal(back[n], '\0');
+    free(back);
+    free(data);
+}
+
+static void a_new_file_appears_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    OK(zn_folder_create(in_folder("new")));
+    const char *path = in_folder("new/file");
+    zn_new_file *file;
+    OK(zn_new_file_create(path, &file));
+    OK(zn_new_file_reserve(file, 3));
+    OK(zn_new_file_write(file, "abc", 3, 0));
+    assert_false(zn_file_exists(path));
+    zn_new_file_destroy(file); /* given up */
+    assert_int_equal(n_entries(in_folder("new")), 0);
+
+    OK(zn_new_file_create(path, &file));
+    OK(zn_new_file_write(file, "c", 1, 2));
+    OK(zn_new_file_write(file, "ab", 2, 0));
+    OK(zn_new_file_sync(file));
+    OK(zn_new_file_publish(file));
+    zn_new_file_destroy(file);
+    assert_int_equal(n_entries(in_folder("new")), 1);
+    char *data;
+    size_t n;
+    OK(zn_file_read(path, 3, &data, &n));
+    assert_string_equal(data, "abc");
+    free(data);
+    FAILS(zn_new_file_create(in_folder("gone/file"), &file), ZN_ERR_IO, "gone/file", "cannot create");
+}
+
+static void a_short_file_is_an_error(void **state)
+{
+    (void)state;
+    const char *path = make_text("short", "12345");
+    int fd;
+    uint64_t n;
+    char data[8];
+    OK(zn_file_open(path, &fd, &n));
+    assert_int_equal(n, 5);
+    OK(zn_pread_all(fd, path, data, 4, 1));
+    FAILS(zn_pread_all(fd, path, data, 4, 2), ZN_ERR_IO, path, "1 bytes short");
+    close(fd);
+    FAILS(zn_file_open(test_folder, &fd, &n), ZN_ERR_INPUT, test_folder, "not a regular file");
+    assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
+    FAILS(zn_file_open(in_folder("pipe"), &fd, &n), ZN_ERR_INPUT, "pipe", "not a regular file");
+}
+
+static void quoted_text_is_json(void **state)
+{
+    (void)state;
+    zn_text text;
+    zn_text_init(&text);
+    zn_text_add(&text, "%d,", 7);
+    zn_text_add_quoted(&text, "a\"\\\n\x01\xc3\xa9");
+    for (int i = 0; i < 100; i++)
+        zn_text_add(&text, "%s", "0123456789");
+    OK(zn_text_status(&text));
+    assert_int_equal(text.n_bytes, strlen(text.data));
+    assert_memory_equal(text.data, "7,\"a\\\"\\\\\\u000a\\u0001\xc3\xa9\"0123456789", 33);
+    zn_text_fini(&text);
+}
+
+static void shown_names_fit_one_line(void **state)
+{
+    (void)state;
+    assert_string_equal(zn_shown("plain").text, "plain");
+    assert_string_equal(zn_shown("a\nb\x7f").text, "a?b?");
+    char name[400];
+    memset(name, 'x', sizeof name);
+    name[159] = '\0';
+    assert_string_equal(zn_shown(name).text, name); /* fits exactly */
+    for (size_t i = 0; i + 1 < sizeof name; i++)    /* two-byte characters, cut between them */
+        name[i] = i % 2 ? '\xa9' : '\xc3';
+    name[sizeof name - 1] = '\0';
+    struct zn_shown shown = zn_shown(name);
+    assert_int_equal(strlen(shown.text), 159);
+    assert_string_equal(shown.text + 156, "...");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folders_are_made_with_those_above),
+        cmocka_unit_test(lists_are_sorted_and_hide_dots),
+        cmocka_unit_test(whole_files_are_read_and_written),
+        cmocka_unit_test(a_new_file_appears_whole_or_not_at_all),
+        cmocka_unit_test(a_short_file_is_an_error),
+        cmocka_unit_test(quoted_text_is_json),
+        cmocka_unit_test(shown_names_fit_one_line),
+    };
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
+}
