@@ -48,8 +48,9 @@ static inline zn_status attention_check(int64_t heads, int64_t kv_heads, const i
                                         int n_strides)
 {
     if (kv_heads < 1 || heads % kv_heads != 0)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "attention: %lld heads do not divide among %lld kv heads",
-                       (long long)heads, (long long)kv_heads);
+        return zn_fail(ZN_ERR_UNSUPPORTED,
+                       "attention: %lld heads do not divide among %lld kv heads", (long long)heads,
+                       (long long)kv_heads);
     for (int i = 0; i < n_strides; i++)
         if (!zn_blas_fits(strides[i]))
             return zn_fail(ZN_ERR_UNSUPPORTED,

@@ -25,8 +25,8 @@ void zn_blas_enter_team(void);
 
 /* C(m,n) = alpha · op(A)(m,k) · op(B)(k,n) [+ C when `adds`], row-major, on the calling thread.
  * Extents and strides are within int (zn_blas_fits). */
-void zn_sgemm_block(int64_t m, int64_t n, int64_t k, float alpha, struct zn_block a, struct zn_block b,
-                    bool adds, float *c, int64_t c_stride);
+void zn_sgemm_block(int64_t m, int64_t n, int64_t k, float alpha, struct zn_block a,
+                    struct zn_block b, bool adds, float *c, int64_t c_stride);
 
 /* Whether the BLAS's integers can hold a stride. */
 bool zn_blas_fits(int64_t stride);

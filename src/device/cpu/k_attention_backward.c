@@ -99,13 +99,15 @@ static void differentiate_head(const struct zn_attention_backward_args *a, const
 {
     struct scratch scratch;
     for (int64_t t = 0; t < a->time; t++) {
-        h->delta[t] = zn_row_dot(h->d_out + t * a->out_stride, h->out + t * a->out_stride, a->head_dim);
+        h->delta[t] =
+            zn_row_dot(h->d_out + t * a->out_stride, h->out + t * a->out_stride, a->head_dim);
         memset(h->dq + t * a->dq_stride, 0, (size_t)a->head_dim * sizeof(float));
     }
     for (int64_t key = 0; key < a->time; key += ZN_ATTENTION_TILE) {
         int64_t n_keys = attention_min(ZN_ATTENTION_TILE, a->time - key);
         /* The last key of the tile is seen by `window` queries, itself the first. */
-        int64_t end = a->window > 0 ? attention_min(a->time, key + n_keys - 1 + a->window) : a->time;
+        int64_t end =
+            a->window > 0 ? attention_min(a->time, key + n_keys - 1 + a->window) : a->time;
         for (int64_t query = key; query < end; query += ATTENTION_LONG)
             differentiate_tile(a, h, &scratch, key, n_keys, query,
                                attention_min(ATTENTION_LONG, end - query), query > key);

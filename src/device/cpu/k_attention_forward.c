@@ -68,7 +68,8 @@ static float weigh_row(float *scores, int64_t n_keys, struct key_range seen, flo
 }
 
 /* Queries `first` … first+rows of one head. */
-static void attend(const struct zn_attention_forward_args *a, struct head h, int64_t first, int64_t rows)
+static void attend(const struct zn_attention_forward_args *a, struct head h, int64_t first,
+                   int64_t rows)
 {
     _Alignas(64) float scores[ZN_ATTENTION_TILE * ATTENTION_LONG];
     struct running running;
@@ -92,7 +93,8 @@ static void attend(const struct zn_attention_forward_args *a, struct head h, int
             if (key > begin)
                 scale_row(out + r * a->out_stride, a->head_dim, factor);
         }
-        zn_sgemm_block(rows, a->head_dim, n_keys, 1.0f, weights, v, key > begin, out, a->out_stride);
+        zn_sgemm_block(rows, a->head_dim, n_keys, 1.0f, weights, v, key > begin, out,
+                       a->out_stride);
     }
     for (int64_t r = 0; r < rows; r++) {
         scale_row(out + r * a->out_stride, a->head_dim, 1.0f / running.sum[r]);

@@ -9,8 +9,8 @@
 #include "device/cpu/cpu.h"
 
 enum {
-    STRIPE = 64,         /* columns of one task: whole cache lines */
-    CLEAR_ROWS = 64,     /* rows of a table cleared by one task */
+    STRIPE = 64,     /* columns of one task: whole cache lines */
+    CLEAR_ROWS = 64, /* rows of a table cleared by one task */
 };
 
 static int64_t smaller(int64_t a, int64_t b)

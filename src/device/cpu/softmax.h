@@ -11,6 +11,14 @@
 
 enum { ZN_ROW_LANES = 16 };
 
+/* gcc unrolls a loop over the lanes before it could make vectors of a comparison, unless told;
+ * clang makes them anyway. */
+#if defined(__clang__)
+#define ZN_LANE_LOOP
+#else
+#define ZN_LANE_LOOP _Pragma("omp simd")
+#endif
+
 static inline float zn_row_tree(float lanes[ZN_ROW_LANES])
 {
     for (int width = ZN_ROW_LANES / 2; width > 0; width /= 2)
@@ -28,7 +36,7 @@ static inline float zn_row_max(const float *restrict x, int64_t n)
         lanes[l] = -INFINITY;
     int64_t i = 0;
     for (; i + ZN_ROW_LANES <= n; i += ZN_ROW_LANES) {
-#pragma omp simd
+        ZN_LANE_LOOP
         for (int l = 0; l < ZN_ROW_LANES; l++)
             lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
     }
