@@ -48,7 +48,7 @@ zn_status zn_fail(zn_status code, const char *format, ...)
 
 zn_status zn_context(zn_status code, const char *format, ...)
 {
-    char text[2 * MESSAGE_BYTES + sizeof ": "]; /* zn_fail_text cuts it */
+    char text[2 * MESSAGE_BYTES + 4]; /* both whole; zn_fail_text cuts */
     va_list args;
     va_start(args, format);
     int n = vsnprintf(text, MESSAGE_BYTES, format, args);

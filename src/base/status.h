@@ -6,9 +6,9 @@
 #include "zinc/status.h"
 
 #if defined(__GNUC__)
-#define ZN_PRINTF(text, args) __attribute__((format(printf, text, args)))
+#define ZN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
-#define ZN_PRINTF(text, args)
+#define ZN_PRINTF(text, first)
 #endif
 
 /* Records the text and returns `code`, so that a cause reads `return zn_fail(...)`. */

@@ -37,11 +37,12 @@ static inline float zn_exp(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    /* 2^n in two factors, so that n = 128 does not overflow too early. */
+    /* 2^n in two factors, so that n = 128 does not overflow too early. Shifted without sign: of
+     * not-a-number n is anything. */
     int32_t exponent = zn_bits_of(shifted) - zn_bits_of(round_magic);
     int32_t half = exponent >> 1;
-    float y = p * zn_of_bits((half + 127) * (1 << 23)) *
-              zn_of_bits((exponent - half + 127) * (1 << 23));
+    float y = p * zn_of_bits((int32_t)((uint32_t)(half + 127) << 23)) *
+              zn_of_bits((int32_t)((uint32_t)(exponent - half + 127) << 23));
     y = x < -87.3f ? 0.0f : y;
     return x > 88.72f ? zn_of_bits(0x7f800000) : y;
 }
