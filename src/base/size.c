@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 zn_status zn_size_parse(const char *text, const char *what, size_t *n_bytes)
@@ -20,7 +21,8 @@ zn_status zn_size_parse(const char *text, const char *what, size_t *n_bytes)
         {"GB", 1e9},      {"GiB", 0x1p30}, {"G", 0x1p30},
         {"TB", 1e12},     {"TiB", 0x1p40}, {"T", 0x1p40},
     };
-    if (!isdigit((unsigned char)text[0]))
+    /* strtod would also take hexadecimal numbers, where "B" is a digit. */
+    if (!isdigit((unsigned char)text[0]) || strpbrk(text, "xX"))
         goto wrong;
     char *end;
     errno = 0;

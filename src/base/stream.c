@@ -51,7 +51,7 @@ static zn_status execute(zn_stream *s, const struct zn_task *task)
         end = s->free_at;
     zn_status status = dependencies(s, task, &end);
     if (s->kind == VIRTUAL) {
-        end += task->seconds;
+        end += status == ZN_OK ? task->seconds : 0; /* a task that does not run takes no time */
         s->free_at = end;
     } else {
         if (status == ZN_OK && task->run)

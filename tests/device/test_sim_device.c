@@ -1,0 +1,199 @@
+/* The device without memory: virtual time by cost, addresses that name nothing. */
+#include "base/size.h"
+#include "device/kernel_test.h"
+
+static const struct zn_sim_rates rates = {.flops = 1e12, .memory_bytes = 1e11, .launch = 1e-6};
+
+struct machine {
+    zn_ledger ledger;
+    zn_clock clock;
+    zn_device *device;
+};
+
+static int setup(void **state)
+{
+    static struct machine m;
+    zn_ledger_init(&m.ledger);
+    zn_clock_init_virtual(&m.clock);
+    assert_int_equal(zn_device_create_sim(&m.ledger, &m.clock, &rates, &m.device), ZN_OK);
+    *state = &m;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct machine *m = *state;
+    zn_device_destroy(m->device);
+    return 0;
+}
+
+static zn_addr allocate(struct machine *m, size_t n_bytes)
+{
+    zn_addr address = 0;
+    assert_int_equal(
+        zn_device_alloc(m->device, ZN_TIER_DEVICE, ZN_KIND_PARAMETERS, n_bytes, &address), ZN_OK);
+    return address;
+}
+
+static void addresses_are_distinct_and_never_used_again(void **state)
+{
+    struct machine *m = *state;
+    zn_addr end = UINT64_C(1) << 40;
+    for (size_t i = 0; i < 100; i++) {
+        size_t n = i * i * 1000;
+        zn_addr address = allocate(m, n);
+        assert_true(address >= end && address % 4096 == 0);
+        end = address + n + (n == 0);
+        zn_device_free(m->device, ZN_TIER_DEVICE, ZN_KIND_PARAMETERS, address, n);
+    }
+    assert_int_equal(zn_ledger_tier(&m->ledger, ZN_TIER_DEVICE), 0);
+}
+
+static void memory_has_no_end_but_is_charged(void **state)
+{
+    struct machine *m = *state;
+    size_t n = (size_t)4 << 40; /* a trillion fp32 parameters */
+    zn_addr a = allocate(m, n), b = allocate(m, n);
+    assert_true(b - a >= n);
+    assert_int_equal(zn_ledger_tier(&m->ledger, ZN_TIER_DEVICE), 2 * n);
+    zn_addr none = 5;
+    assert_int_equal(
+        zn_device_alloc(m->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, SIZE_MAX, &none), ZN_ERR_MEMORY);
+    assert_int_equal(none, 5);
+}
+
+static void time_adds_up(void **state)
+{
+    struct machine *m = *state;
+    zn_addr x = allocate(m, 1 << 30);
+    struct zn_gemm_args gemm = {.a = x, .b = x, .c = x, .m = 1000, .n = 2000, .k = 3000};
+    struct zn_add_args add = {x, x, x, 1000000};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(zn_run_gemm(m->device, &gemm), ZN_OK);
+        assert_int_equal(zn_run_add(m->device, &add), ZN_OK);
+    }
+    assert_true(zn_clock_now(&m->clock) == 0); /* queued, not waited for */
+    assert_int_equal(m->device->ops->synchronize(m->device), ZN_OK);
+    double want = 3 * (1e-6 + 2.0 * 1000 * 2000 * 3000 / 1e12) + 3 * (1e-6 + 12e6 / 1e11);
+    assert_near(zn_clock_now(&m->clock), want, 1e-12, "time", 0);
+}
+
+static void a_read_waits_and_gives_zeros(void **state)
+{
+    struct machine *m = *state;
+    zn_addr x = allocate(m, 1 << 20);
+    float values[3] = {1, 2, 3};
+    struct zn_zero_args zero = {x, 100000};
+    assert_int_equal(zn_run_zero(m->device, &zero), ZN_OK);
+    assert_int_equal(zn_device_write(m->device, x, values, sizeof values), ZN_OK);
+    assert_int_equal(zn_device_read(m->device, values, x, sizeof values), ZN_OK);
+    assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0);
+    assert_near(zn_clock_now(&m->clock), 1e-6 + 1e5 / 1e11, 1e-15, "time", 0);
+}
+
+/* Any access to the addresses would end the test. */
+static void kernels_touch_no_memory(void **state)
+{
+    struct machine *m = *state;
+    zn_addr x = allocate(m, 1 << 20);
+    struct zn_sum_squares_args squares = {x, x, x, 100};
+    struct zn_embedding_forward_args embedding = {x, x, x, x, 10, 10, 5};
+    assert_int_equal(zn_run_sum_squares(m->device, &squares), ZN_OK);
+    assert_int_equal(zn_run_embedding_forward(m->device, &embedding), ZN_OK);
+    assert_int_equal(m->device->ops->synchronize(m->device), ZN_OK);
+}
+
+static void a_real_clock_is_refused(void **state)
+{
+    struct machine *m = *state;
+    zn_clock real;
+    zn_device *none = NULL;
+    zn_clock_init_real(&real);
+    assert_int_equal(zn_device_create_sim(&m->ledger, &real, &rates, &none), ZN_ERR_USAGE);
+    assert_non_null(strstr(zn_error_message(), "virtual"));
+    assert_null(none);
+}
+
+static void rates_must_be_positive(void **state)
+{
+    struct machine *m = *state;
+    struct zn_sim_rates wrong[] = {{0, 1, 0}, {1, 0, 0}, {1, 1, -1}, {NAN, 1, 0}};
+    zn_device *none = NULL;
+    for (size_t i = 0; i < COUNT(wrong); i++)
+        assert_int_equal(zn_device_create_sim(&m->ledger, &m->clock, &wrong[i], &none),
+                         ZN_ERR_USAGE);
+    assert_null(none);
+}
+
+/* Each takes some time, even on nothing. */
+static void every_kernel_costs(void **state)
+{
+    struct machine *m = *state;
+    void *zeros = new_bytes(512); /* the arguments of any kernel on nothing */
+    for (int k = 0; k < ZN_N_KERNELS; k++) {
+        double before = zn_clock_now(&m->clock);
+        assert_int_equal(m->device->ops->run(m->device, (zn_kernel)k, zeros), ZN_OK);
+        assert_int_equal(m->device->ops->synchronize(m->device), ZN_OK);
+        assert_true(zn_clock_now(&m->clock) >= before + 0.99e-6);
+    }
+    free(zeros);
+}
+
+static double attention_flops(int64_t time, int64_t window)
+{
+    struct zn_attention_forward_args a = {
+        .batch = 2, .time = time, .heads = 6, .kv_heads = 3, .head_dim = 64, .window = window};
+    return zn_kernel_cost(ZN_KERNEL_attention_forward, &a).flops;
+}
+
+static void attention_counts_the_pairs_it_sees(void **state)
+{
+    (void)state;
+    static const int64_t windows[] = {0, 1, 7, 99, 100, 101};
+    for (size_t w = 0; w < COUNT(windows); w++) {
+        double pairs = 0;
+        for (int64_t i = 0; i < 100; i++)
+            for (int64_t j = 0; j <= i; j++)
+                pairs += windows[w] == 0 || i - j < windows[w];
+        assert_true(attention_flops(100, windows[w]) == 4.0 * 2 * 6 * 64 * pairs);
+    }
+    struct zn_attention_backward_args b = {
+        .batch = 2, .time = 100, .heads = 6, .kv_heads = 3, .head_dim = 64};
+    assert_true(zn_kernel_cost(ZN_KERNEL_attention_backward, &b).flops ==
+                2.5 * attention_flops(100, 0));
+}
+
+static void bytes_are_what_must_move(void **state)
+{
+    (void)state;
+    struct zn_gemm_args gemm = {.m = 3, .n = 5, .k = 7};
+    struct zn_kernel_cost cost = zn_kernel_cost(ZN_KERNEL_gemm, &gemm);
+    assert_true(cost.flops == 210 && cost.n_bytes == 4 * (21 + 35 + 15));
+    gemm.adds = true;
+    gemm.bias = 1;
+    assert_true(zn_kernel_cost(ZN_KERNEL_gemm, &gemm).n_bytes == 4 * (21 + 35 + 30 + 5));
+    struct zn_adam_args adam = {.n_elements = 10, .copy = 1, .copy_type = ZN_BF16};
+    assert_true(zn_kernel_cost(ZN_KERNEL_adam, &adam).n_bytes == 300);
+    struct zn_cast_args cast = {.n_elements = 10, .src_type = ZN_F32, .dst_type = ZN_F16};
+    assert_true(zn_kernel_cost(ZN_KERNEL_cast, &cast).n_bytes == 60);
+    struct zn_copy_args copy = {.n_bytes = 10};
+    assert_true(zn_kernel_cost(ZN_KERNEL_copy, &copy).n_bytes == 20);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(addresses_are_distinct_and_never_used_again),
+        CASE(memory_has_no_end_but_is_charged),
+        CASE(time_adds_up),
+        CASE(a_read_waits_and_gives_zeros),
+        CASE(kernels_touch_no_memory),
+        CASE(a_real_clock_is_refused),
+        CASE(rates_must_be_positive),
+        CASE(every_kernel_costs),
+        CASE(attention_counts_the_pairs_it_sees),
+        CASE(bytes_are_what_must_move),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
