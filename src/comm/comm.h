@@ -100,6 +100,10 @@ void zn_comm_abort(zn_comm *comm, zn_status status);
  * (n_ranks - 1) × piece bytes, whatever the transport. */
 uint64_t zn_comm_sent(const zn_comm *comm, zn_comm_kind kind);
 
+/* Bytes the communicator holds for itself from its creation on (control block, staging between
+ * nodes): for the ledger. */
+size_t zn_comm_buffer_bytes(const zn_comm *comm);
+
 void zn_comm_destroy(zn_comm *comm); /* collective; NULL is legal */
 
 /* ---- Backends ---- */
@@ -118,7 +122,8 @@ zn_status zn_comm_create_mpi(zn_clock *clock, zn_comm **comm);
 bool zn_comm_is_launched(void);
 
 /* One of n_ranks identical ranks on a virtual clock: a request takes latency + bytes received or sent /
- * bandwidth, of the link within a node or between nodes. No memory is touched. */
+ * bandwidth, of the link within a node or between nodes: the longer of the two, since both work at
+ * once. No memory is touched. */
 struct zn_sim_links {
     int n_ranks, ranks_per_node;
     double node_bytes, network_bytes; /* a second, each rank's share */
