@@ -120,7 +120,7 @@ zn_status zn_engine_create(zn_device *device, const zn_module *module,
     if (status == ZN_OK)
         status = zn_units_init(&e->units, module, 1);
     if (status == ZN_OK)
-        status = zn_tape_create(device, &zn_engine_hooks, e, &e->tape);
+        status = zn_tape_create(device, &zn_engine_hooks, e, ZN_F32, &e->tape);
     if (status == ZN_OK)
         status = prepare_recording(e);
     if (status == ZN_OK)
