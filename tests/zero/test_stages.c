@@ -104,7 +104,7 @@ static const char *const precisions[] = {"fp32", "bf16"};
 static void compare_matrix(int n_ranks)
 {
     for (size_t m = 0; m < 2; m++) {
-        for (size_t p = 0; p < 1; p++) {
+        for (size_t p = 0; p < 2; p++) {
             compare_stages(models[m], precisions[p], n_ranks, 1, 1.0, NULL, 0, 3);
             compare_stages(models[m], precisions[p], n_ranks, 1, 0.0, NULL, 0, 3);
             compare_stages(models[m], precisions[p], n_ranks, 3, 1.0, "every", 0, 3);
