@@ -226,5 +226,7 @@ zn_tensor *zn_head_loss(zn_tape *t, zn_tensor *x, const struct zn_head *head)
     n->as.head = *head;
     if (head->weight->dims[1] != tensor_cols(x))
         tape_fail(t, head->weight->name, "its shape does not fit the input of the head");
+    if (head->targets->n_elements != tensor_rows(x))
+        tape_fail(t, "head", "there is not one target for each row");
     return tape_run(t, n, zn_tape_external(t, ZN_F64, 1, (int64_t[]){1}, head->loss));
 }
