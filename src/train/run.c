@@ -133,16 +133,18 @@ zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const c
     return zn_tokens_open(paths, n_paths, &options, source);
 }
 
-static size_t plan_bytes(const zn_engine_plan *plan)
+/* With 16-bit parameters each thread has a panel to widen them in. */
+static size_t plan_bytes(const struct zn_run *run, const struct zn_engine_options *options)
 {
-    return zn_manifest_bytes(&plan->manifest, ZN_N_TIERS, ZN_N_KINDS) + PROCESS_BYTES;
+    size_t scratch = options->type == ZN_F32 ? 0 : (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
+    return zn_manifest_bytes(&run->plan.manifest, ZN_N_TIERS, ZN_N_KINDS) + scratch + PROCESS_BYTES;
 }
 
 static zn_status try_plan(struct zn_run *run, const struct zn_engine_options *options, bool *fits)
 {
     zn_engine_plan_fini(&run->plan);
     ZN_TRY(zn_dry_run(run->model->module, options, zn_comm_n_ranks(run->comm), &run->plan));
-    *fits = plan_bytes(&run->plan) <= run->memory_limit;
+    *fits = plan_bytes(run, options) <= run->memory_limit;
     return ZN_OK;
 }
 
@@ -174,7 +176,7 @@ zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, con
     }
     char need[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
     return zn_fail(ZN_ERR_MEMORY, "needs %s, the limit is %s; a smaller --micro-batch or --seq-len%s helps",
-                   zn_size_text(plan_bytes(&run->plan), need), zn_size_text(run->memory_limit, limit),
+                   zn_size_text(plan_bytes(run, options), need), zn_size_text(run->memory_limit, limit),
                    choices->recompute == 0 ? " or --recompute on" : "");
 }
 
