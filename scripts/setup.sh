@@ -5,8 +5,9 @@
 #   scripts/setup.sh --check  only what a build needs; installs nothing
 set -eu
 
-build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev"
-test_packages="clang libomp-dev python3 python3-venv"
+build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev
+    libopenmpi-dev openmpi-bin"
+test_packages="clang libomp-dev python3 python3-venv iproute2"
 
 check_only=false
 case "${1-}" in
@@ -27,7 +28,7 @@ has_clang_runtime()
 check_tools()
 {
     missing=""
-    tools="cc cmake ninja pkg-config"
+    tools="cc cmake ninja pkg-config mpicc mpirun"
     $check_only || tools="$tools clang python3"
     for tool in $tools; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
