@@ -23,18 +23,17 @@ static zn_status embedding_backward(zn_tape *t, struct zn_node *n)
     ZN_TRY(tape_open_gradient(t, n->param[1], &d_positions));
     if (!d_table && !d_positions)
         return ZN_OK;
-    ZN_TRY(zn_run_embedding_backward(
-        tape_device(t),
-        &(struct zn_embedding_backward_args){.d_table = d_table,
-                                             .d_positions = d_positions,
-                                             .dy = dy,
-                                             .ids = tape_use(t, n->in[0]),
-                                             .rows = tensor_rows(n->out),
-                                             .width = tensor_cols(n->out),
-                                             .period = n->out->dims[1],
-                                             .n_ids = n->param[0]->dims[0],
-                                             .n_positions =
-                                                 n->param[1] ? n->param[1]->dims[0] : 0}));
+    ZN_TRY(zn_run_embedding_backward(tape_device(t),
+                                     &(struct zn_embedding_backward_args){
+                                         .d_table = d_table,
+                                         .d_positions = d_positions,
+                                         .dy = dy,
+                                         .ids = tape_use(t, n->in[0]),
+                                         .rows = tensor_rows(n->out),
+                                         .width = tensor_cols(n->out),
+                                         .period = n->out->dims[1],
+                                         .n_ids = n->param[0]->dims[0],
+                                         .n_positions = n->param[1] ? n->param[1]->dims[0] : 0}));
     ZN_TRY(tape_close_gradient(t, n->param[0], d_table));
     return tape_close_gradient(t, n->param[1], d_positions);
 }
