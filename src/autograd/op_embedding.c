@@ -13,7 +13,8 @@ static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
                                                             .ids = tape_use(t, n->in[0]),
                                                             .rows = tensor_rows(n->out),
                                                             .width = tensor_cols(n->out),
-                                                            .period = n->out->dims[1]});
+                                                            .period = n->out->dims[1],
+                                                            .table_type = tape_param_type(t)});
 }
 
 static zn_status embedding_backward(zn_tape *t, struct zn_node *n)

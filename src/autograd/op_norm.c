@@ -45,6 +45,7 @@ static zn_status layernorm_forward(zn_tape *t, struct zn_node *n)
                                                             .rstd = tape_use(t, n->extra[1]),
                                                             .rows = norm_rows(n),
                                                             .cols = n->param[0]->n_elements,
+                                                            .weight_type = tape_param_type(t),
                                                             .eps = n->as.norm.eps});
 }
 
@@ -70,7 +71,8 @@ static zn_status layernorm_backward(zn_tape *t, struct zn_node *n)
                                                              .rstd = tape_use(t, n->extra[1]),
                                                              .partial = partial,
                                                              .rows = rows,
-                                                             .cols = cols}));
+                                                             .cols = cols,
+                                                             .weight_type = tape_param_type(t)}));
     ZN_TRY(tape_close_gradient(t, n->param[0], dw));
     ZN_TRY(tape_close_gradient(t, n->param[1], db));
     return tape_contributed(t, n->in[0], dx);
@@ -87,6 +89,7 @@ static zn_status rmsnorm_forward(zn_tape *t, struct zn_node *n)
                                                           .rstd = tape_use(t, n->extra[0]),
                                                           .rows = norm_rows(n),
                                                           .cols = n->param[0]->n_elements,
+                                                          .weight_type = tape_param_type(t),
                                                           .eps = n->as.norm.eps});
 }
 
@@ -109,7 +112,8 @@ static zn_status rmsnorm_backward(zn_tape *t, struct zn_node *n)
                                                            .rstd = tape_use(t, n->extra[0]),
                                                            .partial = partial,
                                                            .rows = rows,
-                                                           .cols = cols}));
+                                                           .cols = cols,
+                                                           .weight_type = tape_param_type(t)}));
     ZN_TRY(tape_close_gradient(t, n->param[0], dw));
     return tape_contributed(t, n->in[0], dx);
 }

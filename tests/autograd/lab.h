@@ -115,7 +115,7 @@ static inline zn_addr lab_constant(void *self, const zn_constant *constant)
 }
 
 static const struct zn_param_hooks lab_hooks = {lab_acquire, lab_release, lab_open_gradient,
-                                                lab_close_gradient, lab_constant};
+                                                lab_close_gradient, lab_constant, NULL};
 
 /* ---- Making one ---- */
 
@@ -273,14 +273,14 @@ static inline struct lab_plan lab_record(struct lab *lab, bool trains)
     struct lab_plan plan = {0};
     zn_tape *recorder;
     OK(zn_lifetimes_create(&plan.lifetimes));
-    OK(zn_tape_create(lab->sim, &lab_hooks, lab, &recorder));
+    OK(zn_tape_create(lab->sim, &lab_hooks, lab, ZN_F32, &recorder));
     zn_tape_start(recorder, plan.lifetimes, true, (zn_addr)1 << 46);
     OK(lab_pass(lab, recorder, trains));
     zn_tape_destroy(recorder);
     OK(zn_lifetimes_pack(plan.lifetimes));
     plan.arena = aligned_alloc(64, zn_lifetimes_peak(plan.lifetimes) + 64);
     assert_non_null(plan.arena);
-    OK(zn_tape_create(lab->cpu, &lab_hooks, lab, &plan.tape));
+    OK(zn_tape_create(lab->cpu, &lab_hooks, lab, ZN_F32, &plan.tape));
     return plan;
 }
 

@@ -164,7 +164,7 @@ static void a_leaf_gets_a_gradient_when_it_wants_one(void **state)
     zn_lifetimes *lifetimes;
     zn_tape *tape;
     OK(zn_lifetimes_create(&lifetimes));
-    OK(zn_tape_create(lab->sim, &lab_hooks, lab, &tape));
+    OK(zn_tape_create(lab->sim, &lab_hooks, lab, ZN_F32, &tape));
     for (int wants = 0; wants < 2; wants++) {
         zn_tape_start(tape, lifetimes, true, 4096);
         zn_tape_record(tape, true);
@@ -325,7 +325,7 @@ static void wrong_shapes_stick_and_are_named(void **state)
     zn_lifetimes *lifetimes;
     zn_tape *tape;
     OK(zn_lifetimes_create(&lifetimes));
-    OK(zn_tape_create(lab->cpu, &lab_hooks, lab, &tape));
+    OK(zn_tape_create(lab->cpu, &lab_hooks, lab, ZN_F32, &tape));
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         /* External memory that is not there: whoever reads it crashes. */
         zn_tape_start(tape, lifetimes, true, 4096);
@@ -363,7 +363,7 @@ static void a_hook_that_fails_ends_the_pass_with_its_message(void **state)
     zn_lifetimes *lifetimes;
     zn_tape *tape;
     OK(zn_lifetimes_create(&lifetimes));
-    OK(zn_tape_create(lab->cpu, &hooks, lab, &tape));
+    OK(zn_tape_create(lab->cpu, &hooks, lab, ZN_F32, &tape));
     zn_tape_start(tape, lifetimes, true, 4096);
     zn_tape_record(tape, true);
     lab->device = lab->cpu;
