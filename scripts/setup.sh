@@ -6,8 +6,8 @@
 set -eu
 
 build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev
-    libopenmpi-dev openmpi-bin"
-test_packages="clang libomp-dev python3 python3-venv iproute2"
+    libpcre2-dev libutf8proc-dev libopenmpi-dev openmpi-bin"
+test_packages="clang libomp-dev python3 python3-venv python3-pip iproute2 bible-kjv bible-kjv-text"
 
 check_only=false
 case "${1-}" in
@@ -33,8 +33,8 @@ check_tools()
     for tool in $tools; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
     done
-    for module in jansson openblas cmocka; do
-        pkg-config --exists "$module" 2>/dev/null || missing="$missing lib$module"
+    for module in jansson libpcre2-8 libutf8proc openblas cmocka; do
+        pkg-config --exists "$module" 2>/dev/null || missing="$missing lib${module#lib}"
     done
     [ -z "$missing" ] && return 0
     echo "setup: missing:$missing; install them (with headers) with this system's package manager" >&2
