@@ -70,6 +70,22 @@ def make_tokens():
     write("fuzz_tokens", "short", bytes([0x30]) + b"\x48\xd7\x34\x01")
 
 
+def make_jsonl():
+    seeds = {
+        "text": b'{"text":"a \\u00e9"}\n\n{"text":"b","id":1}\n',
+        "completion": b'{"prompt":"2+2=","completion":"4"}',
+        "messages": b'{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yes"}]}\r\n',
+        "two_kinds": b'{"text":"x","messages":[]}\n',
+        "types": b'{"text":5}\n',
+        "tools": b'{"messages":[{"role":"assistant","content":null,"tool_calls":[]}]}\n',
+        "bytes": b'\xef\xbb\xbf{"text":"\xff\xe2\x82\xed\xa0\x80"}\n',
+        "cut": b'{"text":"x',
+    }
+    for name, data in seeds.items():
+        write("fuzz_jsonl", name, data)
+
+
 make_safetensors()
 make_json()
 make_tokens()
+make_jsonl()
