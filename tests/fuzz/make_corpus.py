@@ -85,7 +85,15 @@ def make_jsonl():
         write("fuzz_jsonl", name, data)
 
 
+def make_chat():
+    templates = CORPUS.parent.parent / "data" / "chat" / "templates"
+    for path in sorted(templates.glob("*.jinja")):
+        for name, contents in [("", [b"Be brief.", b"Is it 4?", b" Yes. "]), ("-users", [b"", b"a", b"b", b"<|im_end|>", b"d"])]:
+            write("fuzz_chat", path.stem + name, b"\0".join([path.read_bytes()] + contents))
+
+
 make_safetensors()
 make_json()
 make_tokens()
 make_jsonl()
+make_chat()
