@@ -24,6 +24,7 @@ zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct z
         mark[s] = zn_tape_mark(tape);
         zn_tape_record(tape, !recompute || s == n - 1);
         x[s + 1] = module->forward(module, tape, s, x[s], batch);
+        zn_tape_segment_end(tape, s, false);
     }
     status = zn_tape_status(tape);
     for (int s = n - 1; s >= 0 && status == ZN_OK; s--) {
@@ -32,7 +33,9 @@ zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct z
             zn_tensor *again = module->forward(module, tape, s, x[s], batch);
             zn_tape_pass_gradient(tape, again, x[s + 1]);
         }
-        status = zn_tape_backward(tape, mark[s]);
+        zn_tape_backward(tape, mark[s]);
+        zn_tape_segment_end(tape, s, true);
+        status = zn_tape_status(tape);
     }
 done:
     free(mark);
@@ -44,7 +47,9 @@ zn_status zn_module_evaluate(const zn_module *module, zn_tape *tape, const struc
 {
     zn_tensor *x = NULL;
     zn_tape_record(tape, false);
-    for (int s = 0; s < module->n_segments; s++)
+    for (int s = 0; s < module->n_segments; s++) {
         x = module->forward(module, tape, s, x, batch);
+        zn_tape_segment_end(tape, s, false);
+    }
     return zn_tape_status(tape);
 }

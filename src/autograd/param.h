@@ -41,6 +41,8 @@ struct zn_param_hooks {
     zn_status (*open_gradient)(void *self, const zn_param *param, zn_addr *address);
     zn_status (*close_gradient)(void *self, const zn_param *param);
     zn_addr (*constant)(void *self, const zn_constant *constant);
+    /* A segment's forward or backward is done: what it wrote is whole. May be NULL. */
+    zn_status (*segment_end)(void *self, int segment, bool backward);
 };
 
 #endif

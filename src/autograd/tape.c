@@ -208,6 +208,12 @@ zn_status zn_tape_backward(zn_tape *t, struct zn_node *mark)
     return t->status;
 }
 
+void zn_tape_segment_end(zn_tape *t, int segment, bool backward)
+{
+    if (t->status == ZN_OK && t->hooks->segment_end)
+        keep(t, t->hooks->segment_end(t->hooks_self, segment, backward));
+}
+
 zn_device *tape_device(const zn_tape *t)
 {
     return t->device;

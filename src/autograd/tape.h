@@ -44,6 +44,9 @@ struct zn_node;
 struct zn_node *zn_tape_mark(const zn_tape *tape);
 zn_status zn_tape_backward(zn_tape *tape, struct zn_node *mark);
 
+/* Says that a segment's forward or backward is done. */
+void zn_tape_segment_end(zn_tape *tape, int segment, bool backward);
+
 int64_t zn_tensor_dim(const zn_tensor *tensor, int dim);
 
 /* For tests: the device address of a tensor, and of its gradient or 0. */

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/widen.h"
 
 enum {
     STRIPE = 64,     /* columns of one task: whole cache lines */
@@ -18,22 +19,36 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static void add_to(float *restrict sum, const float *restrict x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[i];
+}
+
+/* y(n) += elements first … first+n of a table */
+static void add_widened(float *y, zn_addr table, zn_dtype type, int64_t first, int64_t n)
+{
+    enum { BLOCK = 512 };
+    float block[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t length = smaller(BLOCK, n - i);
+        zn_widen(block, table, type, first + i, length);
+        add_to(y + i, block, length);
+    }
+}
+
 zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
 {
     const struct zn_embedding_forward_args *a = args;
+    ZN_TRY(zn_check_real(a->table_type, "embedding"));
     const int32_t *ids = zn_pointer(a->ids);
     int64_t width = a->width;
 #pragma omp parallel for num_threads(cpu->n_threads)
     for (int64_t row = 0; row < a->rows; row++) {
-        float *restrict y = zn_floats(a->y) + row * width;
-        const float *restrict x = zn_floats(a->table) + ids[row] * width;
-        if (!a->positions) {
-            memcpy(y, x, (size_t)width * sizeof *y);
-            continue;
-        }
-        const float *restrict position = zn_floats(a->positions) + row % a->period * width;
-        for (int64_t i = 0; i < width; i++)
-            y[i] = x[i] + position[i];
+        float *y = zn_floats(a->y) + row * width;
+        zn_widen(y, a->table, a->table_type, ids[row] * width, width);
+        if (a->positions)
+            add_widened(y, a->positions, a->table_type, row % a->period * width, width);
     }
     return ZN_OK;
 }
@@ -45,12 +60,6 @@ static void clear_table(float *table, int64_t rows, int64_t width)
     for (int64_t row = 0; row < rows; row += CLEAR_ROWS)
         memset(table + row * width, 0,
                (size_t)(smaller(CLEAR_ROWS, rows - row) * width) * sizeof *table);
-}
-
-static void add_to(float *restrict sum, const float *restrict x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        sum[i] += x[i];
 }
 
 /* Columns col … col+n of both gradients. */
