@@ -5,7 +5,7 @@
 #   scripts/setup.sh --check  only what a build needs; installs nothing
 set -eu
 
-build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev"
+build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libxxhash-dev libcmocka-dev"
 test_packages="clang libomp-dev python3 python3-venv"
 
 check_only=false
@@ -32,8 +32,8 @@ check_tools()
     for tool in $tools; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
     done
-    for module in jansson openblas cmocka; do
-        pkg-config --exists "$module" 2>/dev/null || missing="$missing lib$module"
+    for module in jansson libxxhash openblas cmocka; do
+        pkg-config --exists "$module" 2>/dev/null || missing="$missing lib${module#lib}"
     done
     [ -z "$missing" ] && return 0
     echo "setup: missing:$missing; install them (with headers) with this system's package manager" >&2

@@ -10,17 +10,9 @@ static bool is_named(const struct token *name, const char *text)
     return name->n_bytes == strlen(text) && memcmp(name->text, text, name->n_bytes) == 0;
 }
 
-/* The token's text for messages. */
-static struct zn_shown shown(const struct token *name)
-{
-    char text[200];
-    snprintf(text, sizeof text, "%.*s", name->n_bytes < 199 ? (int)name->n_bytes : 199, name->text);
-    return zn_shown(text);
-}
-
 static zn_status fail_unknown(const struct run *r, const char *what, const struct token *name)
 {
-    return run_fail(r, ZN_ERR_UNSUPPORTED, "%s '%s' is not supported", what, shown(name).text);
+    return run_fail(r, ZN_ERR_UNSUPPORTED, "%s '%s' is not supported", what, token_shown(name).text);
 }
 
 static zn_status want(const struct run *r, const struct token *name, const struct value *value, value_kind kind)
@@ -28,7 +20,7 @@ static zn_status want(const struct run *r, const struct token *name, const struc
     struct value example = {.kind = kind};
     if (value->kind == kind)
         return ZN_OK;
-    return run_fail(r, ZN_ERR_INPUT, "'%s' expects %s, found %s", shown(name).text, value_kind_name(&example),
+    return run_fail(r, ZN_ERR_INPUT, "'%s' expects %s, found %s", token_shown(name).text, value_kind_name(&example),
                     value_kind_name(value));
 }
 
@@ -36,9 +28,9 @@ static zn_status want_arguments(const struct run *r, const struct token *name, c
                                 size_t min, size_t max)
 {
     if (args->n_named > 0)
-        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with '%s='", shown(name).text, shown(args->names[0]).text);
+        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with '%s='", token_shown(name).text, token_shown(args->names[0]).text);
     if (args->n < min || args->n > max)
-        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with %zu arguments", shown(name).text, args->n);
+        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with %zu arguments", token_shown(name).text, args->n);
     return ZN_OK;
 }
 
@@ -105,7 +97,7 @@ zn_status call_function(struct run *r, const struct token *name, const struct ar
     if (is_named(name, "namespace") || is_named(name, "dict")) {
         struct value_map *map;
         if (args->n > 0)
-            return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with values without names", shown(name).text);
+            return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with values without names", token_shown(name).text);
         ZN_TRY(map_create(&r->arena, &map));
         for (size_t i = 0; i < args->n_named; i++)
             ZN_TRY(map_put(&r->arena, map, args->names[i]->text, args->names[i]->n_bytes, &args->named[i]));
@@ -287,7 +279,7 @@ zn_status call_method(struct run *r, const struct value *self, const struct toke
         return map_items(r, self->map, out);
     }
     if (self->kind == VALUE_UNDEFINED)
-        return run_fail(r, ZN_ERR_INPUT, "'%s' of something undefined", shown(name).text);
+        return run_fail(r, ZN_ERR_INPUT, "'%s' of something undefined", token_shown(name).text);
     return fail_unknown(r, "the method", name);
 }
 
@@ -303,7 +295,7 @@ static zn_status select_items(struct run *r, const struct value *self, const str
     ZN_TRY(want(r, name, &args->values[0], VALUE_STRING));
     if (args->n == 2 || (args->n == 3 && !value_is_string(&args->values[1], "equalto") && !value_is_string(&args->values[1], "==") &&
                          !value_is_string(&args->values[1], "eq")))
-        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with a test other than equalto", shown(name).text);
+        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with a test other than equalto", token_shown(name).text);
     struct list_maker list = {0};
     for (size_t i = 0; i < self->list.n; i++) {
         const struct value *item = &self->list.items[i], *found = NULL;
@@ -348,7 +340,7 @@ static zn_status count(struct run *r, const struct value *self, const struct tok
         for (const struct map_entry *e = self->map->first; e; e = e->next)
             n++;
     else if (self->kind != VALUE_UNDEFINED)
-        return run_fail(r, ZN_ERR_INPUT, "'%s' of %s", shown(name).text, value_kind_name(self));
+        return run_fail(r, ZN_ERR_INPUT, "'%s' of %s", token_shown(name).text, value_kind_name(self));
     *out = value_of_integer((int64_t)n);
     return ZN_OK;
 }

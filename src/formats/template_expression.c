@@ -63,11 +63,10 @@ zn_status run_expect(struct run *r, const char *op)
     return run_fail(r, ZN_ERR_INPUT, "expected '%s'", op);
 }
 
-/* The token's text for messages. */
-static struct zn_shown shown(const struct token *t)
+struct zn_shown token_shown(const struct token *token)
 {
     char text[200];
-    snprintf(text, sizeof text, "%.*s", t->n_bytes < 199 ? (int)t->n_bytes : 199, t->text);
+    snprintf(text, sizeof text, "%.*s", token->n_bytes < 199 ? (int)token->n_bytes : 199, token->text);
     return zn_shown(text);
 }
 
@@ -233,7 +232,7 @@ static zn_status read_primary(struct run *r, bool live, struct value *out)
         struct value first = *out;
         return read_items(r, live, ")", live ? &first : NULL, out);
     }
-    return run_fail(r, ZN_ERR_INPUT, "expected a value, found '%s'", shown(t).text);
+    return run_fail(r, ZN_ERR_INPUT, "expected a value, found '%s'", token_shown(t).text);
 }
 
 /* ---- What follows it: .name, [index], |filter, is test ---- */
@@ -242,7 +241,8 @@ static zn_status get_attribute(struct run *r, const struct value *self, const ch
 {
     const struct value *found = NULL;
     if (self->kind == VALUE_UNDEFINED)
-        return run_fail(r, ZN_ERR_INPUT, "'%.*s' of something undefined", n < 100 ? (int)n : 100, name);
+        return run_fail(r, ZN_ERR_INPUT, "'%s' of something undefined",
+                        token_shown(&(struct token){.text = name, .n_bytes = n}).text);
     if (self->kind == VALUE_MAP || self->kind == VALUE_NAMESPACE)
         found = map_get(self->map, name, n);
     *out = found ? *found : (struct value){.kind = VALUE_UNDEFINED};
@@ -660,7 +660,7 @@ static zn_status read_conditional(struct run *r, bool live, struct value *out)
     struct value condition, ignored;
     ZN_TRY(run_expression_without_if(r, false, &ignored));
     if (!run_skip_name(r, "if"))
-        return run_fail(r, ZN_ERR_INPUT, "expected 'if', found '%s'", shown(run_token(r)).text);
+        return run_fail(r, ZN_ERR_INPUT, "expected 'if', found '%s'", token_shown(run_token(r)).text);
     ZN_TRY(run_expression_without_if(r, live, &condition));
     bool chosen = live && value_is_true(&condition);
     size_t after = r->at;

@@ -99,7 +99,7 @@ static zn_status end_tag(struct run *r, token_kind kind)
 {
     const struct token *t = run_token(r);
     if (t->kind != kind)
-        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%.*s' is not expected here", t->n_bytes < 60 ? (int)t->n_bytes : 60, t->text);
+        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' is not expected here", token_shown(t).text);
     r->at++;
     return ZN_OK;
 }
@@ -364,9 +364,7 @@ static zn_status run_statement(struct run *r, bool live)
         return run_generation(r, live);
     run_jump jump = run_skip_name(r, "break") ? JUMP_BREAK : run_skip_name(r, "continue") ? JUMP_CONTINUE : JUMP_NONE;
     if (jump == JUMP_NONE) {
-        const struct token *t = run_token(r);
-        return run_fail(r, ZN_ERR_UNSUPPORTED, "the statement '%.*s' is not supported", t->n_bytes < 60 ? (int)t->n_bytes : 60,
-                        t->text);
+        return run_fail(r, ZN_ERR_UNSUPPORTED, "the statement '%s' is not supported", token_shown(run_token(r)).text);
     }
     if (is_on(r, live))
         r->jump = jump;

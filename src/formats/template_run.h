@@ -29,6 +29,9 @@ struct run {
 /* "chat template, line N: …" at the next token. */
 zn_status run_fail(const struct run *r, zn_status code, const char *format, ...) ZN_PRINTF(3, 4);
 
+/* The token's text, fit for a message. */
+struct zn_shown token_shown(const struct token *token);
+
 const struct token *run_token(const struct run *r);
 bool run_is_operator(const struct run *r, const char *op);
 bool run_is_name(const struct run *r, const char *name);
