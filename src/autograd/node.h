@@ -71,6 +71,7 @@ zn_tensor *tape_run(zn_tape *t, struct zn_node *n, zn_tensor *out);
 void tape_fail(zn_tape *t, const char *op, const char *what);
 
 zn_device *tape_device(const zn_tape *t);
+zn_dtype tape_param_type(const zn_tape *t); /* of the values tape_param gives */
 bool tape_is_recording(const zn_tape *t);
 zn_addr tape_constant(const zn_tape *t, const zn_constant *constant);
 

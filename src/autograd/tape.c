@@ -9,6 +9,7 @@ struct zn_tape {
     zn_device *device;
     const struct zn_param_hooks *hooks;
     void *hooks_self;
+    zn_dtype param_type;
     zn_bump bump; /* tensors, nodes and gradients of the pass */
     zn_arena arena;
     zn_addr base;
@@ -22,7 +23,7 @@ struct zn_tape {
 };
 
 zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, void *hooks_self,
-                         zn_tape **tape)
+                         zn_dtype param_type, zn_tape **tape)
 {
     zn_tape *t = calloc(1, sizeof *t);
     if (!t)
@@ -30,6 +31,7 @@ zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, 
     t->device = device;
     t->hooks = hooks;
     t->hooks_self = hooks_self;
+    t->param_type = param_type;
     t->dummy = (zn_tensor){.ndim = 1, .dims = {1, 1, 1, 1}, .n_elements = 1, .block = -1};
     zn_bump_init(&t->bump);
     *tape = t;
@@ -129,6 +131,16 @@ zn_tensor *zn_tape_external(zn_tape *t, zn_dtype type, int ndim, const int64_t *
     return x;
 }
 
+void zn_tape_round(zn_tape *t, zn_tensor *x)
+{
+    if (t->param_type == ZN_F32 || t->status != ZN_OK)
+        return;
+    keep(t, zn_run_round(t->device, &(struct zn_round_args){.x = tape_use(t, x),
+                                                            .type = t->param_type,
+                                                            .n_elements = x->n_elements}));
+    zn_arena_next_moment(&t->arena);
+}
+
 void zn_tape_want_gradient(zn_tape *t, zn_tensor *x)
 {
     (void)t;
@@ -219,6 +231,11 @@ zn_device *tape_device(const zn_tape *t)
     return t->device;
 }
 
+zn_dtype tape_param_type(const zn_tape *t)
+{
+    return t->param_type;
+}
+
 bool tape_is_recording(const zn_tape *t)
 {
     return t->recording;
@@ -301,10 +318,9 @@ zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *l
     struct gradient *fresh;
     ZN_TRY(tape_contribution(t, tensor, &fresh));
     zn_addr a = tape_gradient(t, tensor), b = tape_gradient(t, like);
-    ZN_TRY(zn_run_add(t->device, &(struct zn_add_args){.y = fresh->address,
-                                                       .a = a,
-                                                       .b = b,
-                                                       .n_elements = tensor->n_elements}));
+    ZN_TRY(zn_run_add(t->device,
+                      &(struct zn_add_args){
+                          .y = fresh->address, .a = a, .b = b, .n_elements = tensor->n_elements}));
     tensor->gradient = fresh;
     return ZN_OK;
 }

@@ -15,9 +15,10 @@
 typedef struct zn_tape zn_tape;
 typedef struct zn_tensor zn_tensor;
 
-/* The caller destroys. hooks and self are borrowed. */
+/* The caller destroys. hooks and self are borrowed. param_type (fp32, bf16 or fp16) is the working
+ * precision: the type of every parameter the hooks give; gradients and activations are fp32. */
 zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, void *hooks_self,
-                         zn_tape **tape);
+                         zn_dtype param_type, zn_tape **tape);
 void zn_tape_destroy(zn_tape *tape);
 
 /* Starts a pass: forgets all tensors. `base` is where the arena begins on the device; while
@@ -32,6 +33,9 @@ zn_status zn_tape_status(const zn_tape *tape);
 /* A tensor over memory that is not the arena's (token ids, targets). */
 zn_tensor *zn_tape_external(zn_tape *tape, zn_dtype type, int ndim, const int64_t *dims,
                             zn_addr address);
+
+/* Rounds `x` in place to the working precision; nothing in fp32. Its gradient passes unchanged. */
+void zn_tape_round(zn_tape *tape, zn_tensor *x);
 
 /* Makes `x` a leaf that wants a gradient: the input of a segment that is recomputed. */
 void zn_tape_want_gradient(zn_tape *tape, zn_tensor *x);

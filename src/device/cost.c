@@ -94,7 +94,7 @@ static cost embedding_forward_cost(const struct zn_embedding_forward_args *a)
 
 static cost embedding_backward_cost(const struct zn_embedding_backward_args *a)
 {
-    double rows = (double)a->rows + (double)a->n_ids;
+    double rows = a->d_table ? (double)a->rows + (double)a->n_ids : 0.0;
     if (a->d_positions)
         rows += (double)a->rows + (double)a->n_positions;
     return moved(FLOAT * rows * (double)a->width + ID * (double)a->rows);

@@ -143,8 +143,8 @@ struct zn_embedding_forward_args {
     zn_dtype table_type; /* of table and positions */
 };
 
-/* d_table(n_ids,width) = for each id the sum, in row order, of dy(row,:) with ids[row] = id;
- * rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
+/* d_table(n_ids,width), when not 0: for each id the sum, in row order, of dy(row,:) with
+ * ids[row] = id; rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
  * row mod period = p, in row order; zero for p >= period. */
 struct zn_embedding_backward_args {
     zn_addr d_table, d_positions, dy, ids;

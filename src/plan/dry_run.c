@@ -3,17 +3,16 @@
 
 #include <stdlib.h>
 
-/* A step whose second micro-batch, if there is one, adds to the gradients of the first; then an
- * evaluation. */
+/* A step with one micro-batch of each sort (the first, one between, the last), then an evaluation. */
 static zn_status run_passes(zn_engine *engine, const struct zn_engine_options *options,
                             const int32_t *tokens)
 {
     struct zn_verdict verdict;
     double loss;
     if (options->trains) {
-        for (int64_t a = 0; a < options->accumulate && a < 2; a++)
-            ZN_TRY(zn_engine_micro_batch(engine, tokens, tokens, 1.0f,
-                                         a == 1 || options->accumulate == 1));
+        int64_t n = options->accumulate < 3 ? options->accumulate : 3;
+        for (int64_t a = 0; a < n; a++)
+            ZN_TRY(zn_engine_micro_batch(engine, tokens, tokens, 1.0f, a == n - 1));
         ZN_TRY(zn_engine_finish_step(engine, 0, 1, &verdict));
     }
     if (options->evaluates || !options->trains)

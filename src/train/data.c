@@ -190,7 +190,7 @@ zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const c
 {
     int64_t vocabulary = run->model->module->vocabulary;
     struct opening o = {.run = run, .folder = folder, .cache = cache, .may_encode = may_encode,
-                        .vocabulary = vocabulary, .bytes = vocabulary >= 256 && !has_tokenizer(folder),
+                        .vocabulary = vocabulary, .bytes = !has_tokenizer(folder),
                         .config_end = vocabulary > 256 ? 256 : -1};
     if (!o.bytes)
         ZN_TRY(config_end_of_text(run->config, &o.config_end));

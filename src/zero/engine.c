@@ -86,12 +86,10 @@ zn_status region_alloc(zn_engine *e, struct region *region, const char *name, zn
         ZN_TRY(zn_manifest_add(&e->manifest, name, ZN_TIER_DEVICE, kind, rounded));
     struct region r = {.kind = kind, .n_bytes = rounded};
     zn_status status;
-    if (is_shared && e->n_ranks > 1 && e->plan) {
+    if (is_shared && e->plan) {
         status = alloc_shared(e, &r, rounded);
     } else {
         status = zn_device_alloc(e->device, ZN_TIER_DEVICE, kind, rounded, &r.address);
-        r.shared = (struct zn_shared){
-            .index = -1, .n_bytes = rounded, .address = (unsigned char *)(uintptr_t)r.address};
     }
     if (status != ZN_OK)
         return zn_context(status, "%s", name);
@@ -237,7 +235,7 @@ static zn_status build(zn_engine *e)
     e->add_bytes = e->plan ? e->plan->add_bytes : 0;
     ZN_TRY(zn_units_init(&e->units, e->module, e->options.type, e->n_ranks));
     ZN_TRY(alloc_lists(e));
-    ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, &e->tape));
+    ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, e->options.type, &e->tape));
     ZN_TRY(prepare_recording(e));
     ZN_TRY(gathers_init(e));
     ZN_TRY(alloc_states(e));

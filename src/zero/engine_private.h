@@ -59,7 +59,6 @@ struct zn_engine {
 
     /* Recording: owned. The last two take the repeats of a pass that is recorded already. */
     zn_lifetimes *train, *evaluate, *slot_lifetimes, *repeat, *repeat_slots;
-    bool slots_recorded;
     zn_arena slot_arena;
     int64_t moment; /* segments since the pass began */
     bool last_micro_batch;

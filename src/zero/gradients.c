@@ -193,17 +193,14 @@ static zn_status segment_end(void *self, int segment, bool backward)
     return ZN_OK;
 }
 
-/* Slots begin again at their first place: those of the pass before must be done. */
+/* Slots begin again at their first place: those of the pass before must be done. The last
+ * micro-batch of a step uses the most of them; the others use the same, or none. */
 zn_status gradients_start_pass(zn_engine *e)
 {
-    zn_lifetimes *lifetimes = e->plan ? e->plan->slots : e->slot_lifetimes;
     for (int u = 0; u < e->units.n_units; u++)
         ZN_TRY(unit_wait(e, u));
-    if (!e->plan && e->slots_recorded)
-        lifetimes = e->repeat_slots;
-    e->slots_recorded = true;
-    if (lifetimes)
-        zn_arena_start(&e->slot_arena, lifetimes, !e->plan);
+    zn_lifetimes *recorded = e->last_micro_batch ? e->slot_lifetimes : e->repeat_slots;
+    zn_arena_start(&e->slot_arena, e->plan ? e->plan->slots : recorded, !e->plan);
     return ZN_OK;
 }
 

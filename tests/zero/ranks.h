@@ -16,7 +16,7 @@ struct rank_job {
     char message[512];
 };
 
-static void *run_rank(void *arg)
+static inline void *run_rank(void *arg)
 {
     struct rank_job *job = arg;
     job->status = zn_train_as_rank(job->options, job->comm);
@@ -26,7 +26,7 @@ static void *run_rank(void *arg)
 }
 
 /* Runs the job on n ranks; the first failure's text is printed. */
-static zn_status train_on_ranks(const struct zn_train_options *options, int n_ranks)
+static inline zn_status train_on_ranks(const struct zn_train_options *options, int n_ranks)
 {
     enum { MAX_RANKS = 16 };
     zn_clock clock;
@@ -51,7 +51,7 @@ static zn_status train_on_ranks(const struct zn_train_options *options, int n_ra
 }
 
 /* The whole file; NULL when it cannot be read. The caller frees. */
-static char *slurp(const char *folder, const char *name, size_t *n_bytes)
+static inline char *slurp(const char *folder, const char *name, size_t *n_bytes)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -69,7 +69,7 @@ static char *slurp(const char *folder, const char *name, size_t *n_bytes)
 }
 
 /* What must be the same between runs: "step loss norm" of every step as printed. The caller frees. */
-static char *losses_of(const char *folder)
+static inline char *losses_of(const char *folder)
 {
     size_t n;
     char *log = slurp(folder, "metrics.jsonl", &n);
@@ -88,7 +88,7 @@ static char *losses_of(const char *folder)
 }
 
 /* A number of the last line of the log. */
-static double last_number(const char *folder, const char *key)
+static inline double last_number(const char *folder, const char *key)
 {
     size_t n;
     char pattern[64], *log = slurp(folder, "metrics.jsonl", &n);

@@ -62,19 +62,16 @@ static void clear_table(float *table, int64_t rows, int64_t width)
                (size_t)(smaller(CLEAR_ROWS, rows - row) * width) * sizeof *table);
 }
 
-/* Columns col … col+n of both gradients. */
+/* Columns col … col+n of both gradients; either may be NULL. */
 static void add_stripe(const struct zn_embedding_backward_args *a, int64_t col, int64_t n)
 {
     const int32_t *ids = zn_pointer(a->ids);
     const float *dy = zn_floats(a->dy) + col;
-    float *d_table = zn_floats(a->d_table) + col;
-    for (int64_t row = 0; row < a->rows; row++)
-        add_to(d_table + ids[row] * a->width, dy + row * a->width, n);
-    if (!a->d_positions)
-        return;
-    float *d_positions = zn_floats(a->d_positions) + col;
-    for (int64_t row = 0; row < a->rows; row++)
-        add_to(d_positions + row % a->period * a->width, dy + row * a->width, n);
+    float *d_table = zn_floats(a->d_table), *d_positions = zn_floats(a->d_positions);
+    for (int64_t row = 0; row < a->rows && d_table; row++)
+        add_to(d_table + ids[row] * a->width + col, dy + row * a->width, n);
+    for (int64_t row = 0; row < a->rows && d_positions; row++)
+        add_to(d_positions + row % a->period * a->width + col, dy + row * a->width, n);
 }
 
 zn_status ZN_K(embedding_backward)(const struct zn_cpu *cpu, const void *args)
@@ -82,7 +79,8 @@ zn_status ZN_K(embedding_backward)(const struct zn_cpu *cpu, const void *args)
     const struct zn_embedding_backward_args *a = args;
 #pragma omp parallel num_threads(cpu->n_threads)
     {
-        clear_table(zn_floats(a->d_table), a->n_ids, a->width);
+        if (a->d_table)
+            clear_table(zn_floats(a->d_table), a->n_ids, a->width);
         if (a->d_positions)
             clear_table(zn_floats(a->d_positions), a->n_positions, a->width);
 #pragma omp for schedule(dynamic)
