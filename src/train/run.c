@@ -106,33 +106,6 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
     return zn_cpu_isa_choose(NULL, &run->isa);
 }
 
-static bool has_tokenizer(const char *folder)
-{
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char *path;
-        if (zn_path_join(folder, names[i], &path) != ZN_OK)
-            return false;
-        bool found = zn_file_exists(path);
-        free(path);
-        if (found)
-            return true;
-    }
-    return false;
-}
-
-zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const char *const *paths,
-                           size_t n_paths, zn_token_source **source)
-{
-    int64_t vocabulary = run->model->module->vocabulary;
-    struct zn_token_source_options options = {
-        .vocab_size = vocabulary,
-        .end_of_text = vocabulary > 256 ? 256 : -1,
-        .bytes = !has_tokenizer(folder),
-    };
-    return zn_tokens_open(paths, n_paths, &options, source);
-}
-
 /* With 16-bit parameters each thread has a panel to widen them in. */
 static size_t plan_bytes(const struct zn_run *run, const struct zn_engine_options *options)
 {
