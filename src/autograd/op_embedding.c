@@ -6,11 +6,18 @@ static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
     zn_addr table, positions;
     ZN_TRY(tape_param(t, n->param[0], &table));
     ZN_TRY(tape_param(t, n->param[1], &positions));
+    zn_dtype table_type = tape_param_type(t, n->param[0]);
+    zn_dtype positions_type = tape_param_type(t, n->param[1]);
+    size_t position_bytes = (size_t)tensor_cols(n->out) * zn_dtype_bytes(positions_type);
+    if (positions)
+        positions += (zn_addr)tape_past(t) * position_bytes;
     return zn_run_embedding_forward(
         tape_device(t), &(struct zn_embedding_forward_args){.y = tape_use(t, n->out),
                                                             .table = table,
                                                             .positions = positions,
                                                             .ids = tape_use(t, n->in[0]),
+                                                            .table_type = table_type,
+                                                            .positions_type = positions_type,
                                                             .rows = tensor_rows(n->out),
                                                             .width = tensor_cols(n->out),
                                                             .period = n->out->dims[1]});
@@ -45,7 +52,7 @@ zn_tensor *zn_embedding(zn_tape *t, zn_tensor *ids, const zn_param *table,
     n->in[0] = ids;
     n->param[0] = table;
     n->param[1] = positions;
-    if (positions && positions->dims[0] < ids->dims[1])
+    if (positions && positions->dims[0] < tape_past(t) + ids->dims[1])
         tape_fail(t, positions->name, "the sequence is longer than the positions");
     int64_t dims[] = {ids->dims[0], ids->dims[1], table->dims[1]};
     return tape_run(t, n, tape_tensor(t, ZN_F32, 3, dims));

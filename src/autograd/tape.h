@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "autograd/cache.h"
 #include "autograd/param.h"
 #include "memory/arena.h"
 
@@ -20,9 +21,17 @@ zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, 
                          zn_tape **tape);
 void zn_tape_destroy(zn_tape *tape);
 
+/* The types of the parameters' values by index, borrowed; without it all are fp32. Other types are
+ * for matrices in passes with a cache. */
+void zn_tape_param_types(zn_tape *tape, const zn_dtype *types);
+
 /* Starts a pass: forgets all tensors. `base` is where the arena begins on the device; while
  * recording lifetimes it is only a number. */
 void zn_tape_start(zn_tape *tape, zn_lifetimes *lifetimes, bool recording_lifetimes, zn_addr base);
+
+/* Makes the pass one that extends a sequence (autograd/cache.h), until the next start. Nothing of
+ * it can be recorded for backward. */
+void zn_tape_use_cache(zn_tape *tape, zn_cache *cache);
 
 /* Whether operators run from now on are kept for backward. */
 void zn_tape_record(zn_tape *tape, bool on);

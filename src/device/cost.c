@@ -34,6 +34,11 @@ static cost copy_cost(const struct zn_copy_args *a)
     return moved(2.0 * (double)a->n_bytes);
 }
 
+static cost copy_rows_cost(const struct zn_copy_rows_args *a)
+{
+    return moved(2.0 * FLOAT * (double)a->rows * (double)a->width);
+}
+
 static cost cast_cost(const struct zn_cast_args *a)
 {
     return moved((double)a->n_elements *
@@ -67,6 +72,15 @@ static cost gemm_cost(const struct zn_gemm_args *a)
     return (cost){.flops = 2.0 * m * n * k, .n_bytes = FLOAT * elements};
 }
 
+static cost gemv_cost(const struct zn_gemv_args *a)
+{
+    double m = (double)a->rows, n = (double)a->n, k = (double)a->k;
+    double weights = (double)zn_dtype_bytes(a->w_type) * n * k;
+    double partial = a->transpose_w ? 0.0 : 2.0 * m * n * pieces(a->k, ZN_GEMV_DEPTH);
+    return (cost){.flops = 2.0 * m * n * k,
+                  .n_bytes = weights + FLOAT * (m * k + m * n + partial + (a->bias ? n : 0.0))};
+}
+
 static cost column_sum_cost(const struct zn_column_sum_args *a)
 {
     double rows = (double)a->rows + 2.0 * pieces(a->rows, ZN_SUM_ROWS) + 1.0;
@@ -76,7 +90,10 @@ static cost column_sum_cost(const struct zn_column_sum_args *a)
 static cost embedding_forward_cost(const struct zn_embedding_forward_args *a)
 {
     double values = (double)a->rows * (double)a->width;
-    return moved(FLOAT * values * (a->positions ? 3.0 : 2.0) + ID * (double)a->rows);
+    double row = FLOAT + (double)zn_dtype_bytes(a->table_type);
+    if (a->positions)
+        row += (double)zn_dtype_bytes(a->positions_type);
+    return moved(values * row + ID * (double)a->rows);
 }
 
 static cost embedding_backward_cost(const struct zn_embedding_backward_args *a)
@@ -132,10 +149,12 @@ static cost attention_forward_cost(const struct zn_attention_forward_args *a)
 {
     double tokens = (double)a->batch * (double)a->time, dim = (double)a->head_dim;
     double heads = (double)a->heads, kv_heads = (double)a->kv_heads;
-    double pairs = attention_pairs(a->time, a->window);
+    double pairs = attention_pairs(a->past + a->time, a->window) - attention_pairs(a->past, a->window);
+    double past = (double)a->batch * (double)a->past;
     return (cost){
         .flops = 4.0 * (double)a->batch * heads * dim * pairs,
-        .n_bytes = FLOAT * tokens * (dim * (2.0 * heads + 2.0 * kv_heads) + heads),
+        .n_bytes = FLOAT * (tokens * (dim * (2.0 * heads + 2.0 * kv_heads) + heads) +
+                            past * dim * 2.0 * kv_heads),
     };
 }
 

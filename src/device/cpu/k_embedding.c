@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/half.h"
+#include "device/cpu/ranges.h"
 
 enum {
     STRIPE = 64,     /* columns of one task: whole cache lines */
@@ -18,22 +20,38 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* dst(n) = elements first … first+n of a table, as fp32. */
+static void take_row(float *restrict dst, zn_addr table, zn_dtype type, int64_t first, int64_t n)
+{
+    if (type == ZN_BF16)
+        zn_from_bf16(dst, (const uint16_t *)zn_pointer(table) + first, n);
+    else if (type == ZN_F16)
+        zn_from_f16(dst, (const uint16_t *)zn_pointer(table) + first, n);
+    else
+        memcpy(dst, zn_floats(table) + first, (size_t)n * sizeof *dst);
+}
+
+static void add_to(float *restrict sum, const float *restrict x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[i];
+}
+
 zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
 {
     const struct zn_embedding_forward_args *a = args;
     const int32_t *ids = zn_pointer(a->ids);
     int64_t width = a->width;
-#pragma omp parallel for num_threads(cpu->n_threads)
+#pragma omp parallel for num_threads(cpu->n_threads) if (a->rows * width >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++) {
-        float *restrict y = zn_floats(a->y) + row * width;
-        const float *restrict x = zn_floats(a->table) + ids[row] * width;
-        if (!a->positions) {
-            memcpy(y, x, (size_t)width * sizeof *y);
-            continue;
+        float *y = zn_floats(a->y) + row * width;
+        take_row(y, a->table, a->table_type, ids[row] * width, width);
+        for (int64_t i = 0; a->positions && i < width; i += STRIPE) {
+            float position[STRIPE];
+            int64_t n = smaller(STRIPE, width - i);
+            take_row(position, a->positions, a->positions_type, row % a->period * width + i, n);
+            add_to(y + i, position, n);
         }
-        const float *restrict position = zn_floats(a->positions) + row % a->period * width;
-        for (int64_t i = 0; i < width; i++)
-            y[i] = x[i] + position[i];
     }
     return ZN_OK;
 }
@@ -45,12 +63,6 @@ static void clear_table(float *table, int64_t rows, int64_t width)
     for (int64_t row = 0; row < rows; row += CLEAR_ROWS)
         memset(table + row * width, 0,
                (size_t)(smaller(CLEAR_ROWS, rows - row) * width) * sizeof *table);
-}
-
-static void add_to(float *restrict sum, const float *restrict x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        sum[i] += x[i];
 }
 
 /* Columns col … col+n of both gradients. */
