@@ -16,12 +16,14 @@ extern "C" {
 struct zn_step_report {
     int64_t step, steps;
     double loss, grad_norm, lr, seconds;
+    double scale;   /* loss scale of this step */
     int64_t tokens; /* targets of this step */
     bool skipped;
     const char *reason;        /* of a skipped step */
     double eval_loss;          /* NaN when not evaluated at this step */
     size_t device_bytes;       /* peak of the ledger */
     size_t resident_bytes;     /* peak of the process */
+    uint64_t comm_bytes;       /* sent by this rank in this step */
 };
 
 /* Where the run's bytes will be, before any is allocated. */
@@ -32,6 +34,8 @@ struct zn_plan_report {
     size_t parameters, gradients, optimizer, activations, buffers; /* bytes */
     size_t memory_limit;
     bool recompute;
+    int ranks, stage;
+    const char *precision;
     int threads;
     const char *isa;
 };
@@ -42,6 +46,7 @@ struct zn_train_listener {
     void (*plan)(void *self, const struct zn_plan_report *plan);
     void (*step)(void *self, const struct zn_step_report *step);
     void (*note)(void *self, const char *text); /* warnings and things said once */
+    void (*end)(void *self, const char *output); /* the output folder is written */
 };
 
 /* Strings and lists are borrowed for the call. zn_train_options_init sets the defaults. */
@@ -68,18 +73,27 @@ struct zn_train_options {
     int64_t warmup;
     double min_lr, clip;
     const char *precision;        /* NULL: that of the folder */
-    size_t memory_limit;          /* 0: 90% of what the machine leaves */
+    bool dynamic_loss_scale;      /* fp16 */
+    double loss_scale;            /* the static one, or the first; 0: 65536 */
+    int64_t loss_scale_window, hysteresis;
+    double loss_scale_min;
+    int stage;                    /* -1: by the plan */
+    const char *reduce;           /* every, last; NULL: last where it costs no memory */
+    size_t prefetch_bytes;        /* SIZE_MAX: by the plan */
+    size_t persist_below;         /* bytes; SIZE_MAX: by the plan */
+    size_t memory_limit;          /* of this process; 0: its share of 90% of what the machine leaves */
     int recompute;                /* -1: by the plan, 0 off, 1 on */
     uint64_t seed;
     bool shuffle;
-    int threads;                  /* 0: physical cores */
+    int threads;                  /* 0: physical cores, shared among the ranks of the node */
     const char *log;              /* NULL: metrics.jsonl in the output folder */
     struct zn_train_listener listener;
 };
 
 ZN_API void zn_train_options_init(struct zn_train_options *options);
 
-/* Trains and writes the output folder. Blocks until the end. */
+/* Trains and writes the output folder; as one rank of the job when mpirun or srun started this process.
+ * Blocks until the end. */
 ZN_API zn_status zn_train(const struct zn_train_options *options);
 
 struct zn_eval_options {

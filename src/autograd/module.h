@@ -40,7 +40,7 @@ zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
 
 /* Forward and backward of one micro-batch. With recompute, only what lies between segments is
  * kept and each segment is run again before its backward: the same bits, less memory, a third
- * more work. */
+ * more work. The last segment is not, as its backward follows at once. */
 zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batch,
                           bool recompute);
 

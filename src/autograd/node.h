@@ -71,6 +71,7 @@ zn_tensor *tape_run(zn_tape *t, struct zn_node *n, zn_tensor *out);
 void tape_fail(zn_tape *t, const char *op, const char *what);
 
 zn_device *tape_device(const zn_tape *t);
+zn_dtype tape_param_type(const zn_tape *t); /* of the values tape_param gives */
 bool tape_is_recording(const zn_tape *t);
 zn_addr tape_constant(const zn_tape *t, const zn_constant *constant);
 
@@ -86,7 +87,6 @@ zn_status tape_scratch(zn_tape *t, size_t n_bytes, zn_addr *address);
 
 /* Values of a parameter, held until the operator ends; NULL gives 0. */
 zn_status tape_param(zn_tape *t, const zn_param *param, zn_addr *address);
-zn_dtype tape_param_type(const zn_tape *t, const zn_param *param);
 
 /* The gradient of a tensor as far as it was contributed, or 0. */
 zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor);

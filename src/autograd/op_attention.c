@@ -44,6 +44,8 @@ zn_tensor *zn_rope(zn_tape *t, zn_tensor *x, int64_t heads, const zn_constant *c
     n->as.rope.heads = heads;
     n->as.rope.cos = cos;
     n->as.rope.sin = sin;
+    if (tensor_cols(x) % (2 * heads) != 0)
+        tape_fail(t, "rope", "its input does not fit the heads");
     if ((tape_past(t) + x->dims[1]) * (tensor_cols(x) / heads / 2) > cos->n_elements)
         tape_fail(t, "rope", "the sequence is longer than the table of angles");
     return tape_run(t, n, tape_tensor(t, ZN_F32, x->ndim, x->dims));
@@ -219,12 +221,15 @@ zn_tensor *zn_attention(zn_tape *t, zn_tensor *q, zn_tensor *k, zn_tensor *v,
     if (tensor_cols(q) != how->heads * how->head_dim || tensor_cols(k) != kv ||
         tensor_cols(v) != kv || how->heads % how->kv_heads != 0)
         tape_fail(t, "attention", "its inputs do not fit the heads");
+    if (tensor_rows(k) != tensor_rows(q) || tensor_rows(v) != tensor_rows(q))
+        tape_fail(t, "attention", "its inputs have different numbers of rows");
     return attention(t, q, k, v, how);
 }
 
 zn_tensor *zn_attention_fused(zn_tape *t, zn_tensor *qkv, const struct zn_attention *how)
 {
-    if (tensor_cols(qkv) != (how->heads + 2 * how->kv_heads) * how->head_dim)
+    if (tensor_cols(qkv) != (how->heads + 2 * how->kv_heads) * how->head_dim ||
+        how->heads % how->kv_heads != 0)
         tape_fail(t, "attention", "its input does not fit the heads");
     return attention(t, qkv, NULL, NULL, how);
 }

@@ -1,67 +1,58 @@
 /* What only passes with a cache use: products bounded by the reading of weights, in whatever type
  * they are kept, and the logits of the last token.
  *
- * Few rows go through gemv, which widens weights as it reads them; many through gemm, for which 16-bit
- * weights are first cast to fp32. Casting up is exact, so the type shows in the speed only. */
+ * Few rows go through gemv, many through gemm; both widen 16-bit weights as they read them. That is
+ * exact, so the type shows in the speed only. */
 #include "autograd/node.h"
 
-static zn_status few_rows(zn_tape *t, const struct product *p, zn_addr weight, zn_addr bias, int64_t in,
-                          int64_t out, zn_addr partial)
+static zn_status few_rows(zn_tape *t, const struct product *p, zn_addr weight, zn_addr bias,
+                          zn_addr partial, int64_t in, int64_t out)
 {
-    return zn_run_gemv(tape_device(t),
-                       &(struct zn_gemv_args){.y = p->y,
-                                              .x = p->x,
-                                              .w = weight,
-                                              .bias = bias,
-                                              .partial = partial,
-                                              .w_type = tape_param_type(t, p->weight),
-                                              .rows = p->rows,
-                                              .n = out,
-                                              .k = in,
-                                              .transpose_w = p->layout == ZN_OUT_IN});
+    return zn_run_gemv(tape_device(t), &(struct zn_gemv_args){.y = p->y,
+                                                              .x = p->x,
+                                                              .w = weight,
+                                                              .bias = bias,
+                                                              .partial = partial,
+                                                              .w_type = tape_param_type(t),
+                                                              .bias_type = tape_param_type(t),
+                                                              .rows = p->rows,
+                                                              .n = out,
+                                                              .k = in,
+                                                              .transpose_w = p->layout == ZN_OUT_IN});
 }
 
 static zn_status many_rows(zn_tape *t, const struct product *p, zn_addr weight, zn_addr bias, int64_t in,
-                           int64_t out, zn_addr wide)
+                           int64_t out)
 {
-    if (wide)
-        ZN_TRY(zn_run_cast(tape_device(t),
-                           &(struct zn_cast_args){.dst = wide,
-                                                  .src = weight,
-                                                  .dst_type = ZN_F32,
-                                                  .src_type = tape_param_type(t, p->weight),
-                                                  .n_elements = p->weight->n_elements}));
-    return zn_run_gemm(tape_device(t),
-                       &(struct zn_gemm_args){.a = p->x,
-                                              .b = wide ? wide : weight,
-                                              .c = p->y,
-                                              .bias = bias,
-                                              .m = p->rows,
-                                              .n = out,
-                                              .k = in,
-                                              .a_stride = in,
-                                              .b_stride = p->weight->dims[1],
-                                              .c_stride = out,
-                                              .transpose_b = p->layout == ZN_OUT_IN});
+    return zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = p->x,
+                                                              .b = weight,
+                                                              .c = p->y,
+                                                              .bias = bias,
+                                                              .m = p->rows,
+                                                              .n = out,
+                                                              .k = in,
+                                                              .a_stride = in,
+                                                              .b_stride = p->weight->dims[1],
+                                                              .c_stride = out,
+                                                              .b_type = tape_param_type(t),
+                                                              .bias_type = tape_param_type(t),
+                                                              .transpose_b = p->layout == ZN_OUT_IN});
 }
 
-/* Both blocks of scratch are always taken, empty where they are not needed: a pass of few rows then
- * follows the plan of one with many. */
 zn_status tape_product(zn_tape *t, const struct product *p)
 {
     bool out_in = p->layout == ZN_OUT_IN, few = p->rows <= ZN_GEMV_ROWS;
     int64_t in = p->weight->dims[out_in ? 1 : 0], out = p->weight->dims[out_in ? 0 : 1];
-    int64_t chunks = (in + ZN_GEMV_DEPTH - 1) / ZN_GEMV_DEPTH;
-    int64_t n_partial = out_in ? 0 : (few ? p->rows : ZN_GEMV_ROWS) * chunks * out;
-    bool widens = !few && tape_param_type(t, p->weight) != ZN_F32;
-    zn_addr weight, bias, partial, wide;
+    zn_addr weight, bias, partial = 0;
     ZN_TRY(tape_param(t, p->weight, &weight));
     ZN_TRY(tape_param(t, p->bias, &bias));
-    ZN_TRY(tape_scratch(t, (size_t)n_partial * sizeof(float), &partial));
-    ZN_TRY(tape_scratch(t, (size_t)(widens ? p->weight->n_elements : 0) * sizeof(float), &wide));
-    if (few)
-        return few_rows(t, p, weight, bias, in, out, partial);
-    return many_rows(t, p, weight, bias, in, out, widens ? wide : 0);
+    if (!out_in) {
+        /* Many rows take as much as few can need, so that one plan serves both. */
+        int64_t rows = few ? p->rows : ZN_GEMV_ROWS;
+        int64_t chunks = (in + ZN_GEMV_DEPTH - 1) / ZN_GEMV_DEPTH;
+        ZN_TRY(tape_scratch(t, (size_t)(rows * chunks * out) * sizeof(float), &partial));
+    }
+    return few ? few_rows(t, p, weight, bias, partial, in, out) : many_rows(t, p, weight, bias, in, out);
 }
 
 static zn_status logits_forward(zn_tape *t, struct zn_node *n)

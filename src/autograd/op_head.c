@@ -30,6 +30,12 @@ static zn_addr float_at(zn_addr base, int64_t index)
     return base ? base + (zn_addr)index * sizeof(float) : 0;
 }
 
+/* Rows of the weight from `row` on. */
+static zn_addr weight_at(const struct sweep *s, int64_t row)
+{
+    return s->weight + (zn_addr)(row * s->width) * zn_dtype_bytes(tape_param_type(s->t));
+}
+
 static int64_t chunk_rows(const struct sweep *s, int64_t row)
 {
     return least(HEAD_TOKENS, s->rows - row);
@@ -40,7 +46,7 @@ static zn_status compute_logits(const struct sweep *s, int64_t row, int64_t col,
 {
     return zn_run_gemm(tape_device(s->t),
                        &(struct zn_gemm_args){.a = float_at(s->x, row * s->width),
-                                              .b = float_at(s->weight, col * s->width),
+                                              .b = weight_at(s, col),
                                               .c = s->logits,
                                               .m = chunk_rows(s, row),
                                               .n = cols,
@@ -48,6 +54,7 @@ static zn_status compute_logits(const struct sweep *s, int64_t row, int64_t col,
                                               .a_stride = s->width,
                                               .b_stride = s->width,
                                               .c_stride = s->logits_stride,
+                                              .b_type = tape_param_type(s->t),
                                               .transpose_b = true});
 }
 
@@ -98,7 +105,7 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
     if (s->dx)
         ZN_TRY(zn_run_gemm(tape_device(s->t),
                            &(struct zn_gemm_args){.a = s->logits,
-                                                  .b = float_at(s->weight, col * s->width),
+                                                  .b = weight_at(s, col),
                                                   .c = float_at(s->dx, row * s->width),
                                                   .m = m,
                                                   .n = s->width,
@@ -106,6 +113,7 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
                                                   .a_stride = s->logits_stride,
                                                   .b_stride = s->width,
                                                   .c_stride = s->width,
+                                                  .b_type = tape_param_type(s->t),
                                                   .adds = col > 0}));
     if (!s->dw)
         return ZN_OK;
@@ -218,5 +226,7 @@ zn_tensor *zn_head_loss(zn_tape *t, zn_tensor *x, const struct zn_head *head)
     n->as.head = *head;
     if (head->weight->dims[1] != tensor_cols(x))
         tape_fail(t, head->weight->name, "its shape does not fit the input of the head");
+    if (head->targets->n_elements != tensor_rows(x))
+        tape_fail(t, "head", "there is not one target for each row");
     return tape_run(t, n, zn_tape_external(t, ZN_F64, 1, (int64_t[]){1}, head->loss));
 }

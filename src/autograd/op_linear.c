@@ -36,6 +36,8 @@ static zn_status linear_forward(zn_tape *t, struct zn_node *n)
                                               .a_stride = in,
                                               .b_stride = n->param[0]->dims[1],
                                               .c_stride = out,
+                                              .b_type = tape_param_type(t),
+                                              .bias_type = tape_param_type(t),
                                               .transpose_b = n->as.linear.layout == ZN_OUT_IN});
 }
 
@@ -59,6 +61,7 @@ static zn_status input_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
                                               .a_stride = out,
                                               .b_stride = n->param[0]->dims[1],
                                               .c_stride = in,
+                                              .b_type = tape_param_type(t),
                                               .transpose_b = n->as.linear.layout == ZN_IN_OUT}));
     return tape_contributed(t, n->in[0], dx);
 }
@@ -95,12 +98,10 @@ static zn_status bias_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
     int64_t rows = tensor_rows(n->out), cols = tensor_cols(n->out);
     size_t chunks = (size_t)((rows + ZN_SUM_ROWS - 1) / ZN_SUM_ROWS);
     ZN_TRY(tape_scratch(t, chunks * (size_t)cols * sizeof(float), &partial));
-    ZN_TRY(zn_run_column_sum(tape_device(t), &(struct zn_column_sum_args){.dst = db,
-                                                                          .src = dy,
-                                                                          .partial = partial,
-                                                                          .rows = rows,
-                                                                          .cols = cols,
-                                                                          .stride = cols}));
+    ZN_TRY(zn_run_column_sum(
+        tape_device(t),
+        &(struct zn_column_sum_args){
+            .dst = db, .src = dy, .partial = partial, .rows = rows, .cols = cols, .stride = cols}));
     return tape_close_gradient(t, n->param[1], db);
 }
 

@@ -12,6 +12,23 @@ static int64_t norm_rows(const struct zn_node *n)
     return n->in[0]->n_elements / n->param[0]->n_elements;
 }
 
+/* The kernels write all gradients; one that nobody wants goes to a scratch block. */
+static zn_status open_or_scratch(zn_tape *t, const zn_param *param, zn_addr *wanted, zn_addr *address)
+{
+    ZN_TRY(tape_open_gradient(t, param, wanted));
+    *address = *wanted;
+    if (!param || *wanted)
+        return ZN_OK;
+    return tape_scratch(t, (size_t)param->n_elements * sizeof(float), address);
+}
+
+static zn_status input_gradient(zn_tape *t, zn_tensor *x, struct gradient **wanted, zn_addr *address)
+{
+    ZN_TRY(tape_contribution(t, x, wanted));
+    *address = gradient_address(*wanted);
+    return *wanted ? ZN_OK : tape_scratch(t, (size_t)x->n_elements * sizeof(float), address);
+}
+
 static zn_status layernorm_forward(zn_tape *t, struct zn_node *n)
 {
     zn_addr weight, bias;
@@ -26,24 +43,25 @@ static zn_status layernorm_forward(zn_tape *t, struct zn_node *n)
                                                             .rstd = tape_use(t, n->extra[1]),
                                                             .rows = norm_rows(n),
                                                             .cols = n->param[0]->n_elements,
+                                                            .weight_type = tape_param_type(t),
                                                             .eps = n->as.norm.eps});
 }
 
 static zn_status layernorm_backward(zn_tape *t, struct zn_node *n)
 {
-    zn_addr weight, dw, db, partial;
+    zn_addr weight, dw, db, dx_at, dw_at, db_at, partial;
     struct gradient *dx;
     int64_t rows = norm_rows(n), cols = n->param[0]->n_elements;
     zn_addr dy = tape_gradient(t, n->out);
     ZN_TRY(tape_param(t, n->param[0], &weight));
-    ZN_TRY(tape_contribution(t, n->in[0], &dx));
-    ZN_TRY(tape_open_gradient(t, n->param[0], &dw));
-    ZN_TRY(tape_open_gradient(t, n->param[1], &db));
+    ZN_TRY(input_gradient(t, n->in[0], &dx, &dx_at));
+    ZN_TRY(open_or_scratch(t, n->param[0], &dw, &dw_at));
+    ZN_TRY(open_or_scratch(t, n->param[1], &db, &db_at));
     ZN_TRY(tape_scratch(t, 2 * partial_bytes(rows, cols), &partial));
     ZN_TRY(zn_run_layernorm_backward(
-        tape_device(t), &(struct zn_layernorm_backward_args){.dx = gradient_address(dx),
-                                                             .d_weight = dw,
-                                                             .d_bias = db,
+        tape_device(t), &(struct zn_layernorm_backward_args){.dx = dx_at,
+                                                             .d_weight = dw_at,
+                                                             .d_bias = db_at,
                                                              .dy = dy,
                                                              .x = tape_use(t, n->in[0]),
                                                              .weight = weight,
@@ -51,7 +69,8 @@ static zn_status layernorm_backward(zn_tape *t, struct zn_node *n)
                                                              .rstd = tape_use(t, n->extra[1]),
                                                              .partial = partial,
                                                              .rows = rows,
-                                                             .cols = cols}));
+                                                             .cols = cols,
+                                                             .weight_type = tape_param_type(t)}));
     ZN_TRY(tape_close_gradient(t, n->param[0], dw));
     ZN_TRY(tape_close_gradient(t, n->param[1], db));
     return tape_contributed(t, n->in[0], dx);
@@ -68,29 +87,31 @@ static zn_status rmsnorm_forward(zn_tape *t, struct zn_node *n)
                                                           .rstd = tape_use(t, n->extra[0]),
                                                           .rows = norm_rows(n),
                                                           .cols = n->param[0]->n_elements,
+                                                          .weight_type = tape_param_type(t),
                                                           .eps = n->as.norm.eps});
 }
 
 static zn_status rmsnorm_backward(zn_tape *t, struct zn_node *n)
 {
-    zn_addr weight, dw, partial;
+    zn_addr weight, dw, dx_at, dw_at, partial;
     struct gradient *dx;
     int64_t rows = norm_rows(n), cols = n->param[0]->n_elements;
     zn_addr dy = tape_gradient(t, n->out);
     ZN_TRY(tape_param(t, n->param[0], &weight));
-    ZN_TRY(tape_contribution(t, n->in[0], &dx));
-    ZN_TRY(tape_open_gradient(t, n->param[0], &dw));
+    ZN_TRY(input_gradient(t, n->in[0], &dx, &dx_at));
+    ZN_TRY(open_or_scratch(t, n->param[0], &dw, &dw_at));
     ZN_TRY(tape_scratch(t, partial_bytes(rows, cols), &partial));
     ZN_TRY(zn_run_rmsnorm_backward(
-        tape_device(t), &(struct zn_rmsnorm_backward_args){.dx = gradient_address(dx),
-                                                           .d_weight = dw,
+        tape_device(t), &(struct zn_rmsnorm_backward_args){.dx = dx_at,
+                                                           .d_weight = dw_at,
                                                            .dy = dy,
                                                            .x = tape_use(t, n->in[0]),
                                                            .weight = weight,
                                                            .rstd = tape_use(t, n->extra[0]),
                                                            .partial = partial,
                                                            .rows = rows,
-                                                           .cols = cols}));
+                                                           .cols = cols,
+                                                           .weight_type = tape_param_type(t)}));
     ZN_TRY(tape_close_gradient(t, n->param[0], dw));
     return tape_contributed(t, n->in[0], dx);
 }
@@ -114,6 +135,8 @@ zn_tensor *zn_layernorm(zn_tape *t, zn_tensor *x, const zn_param *weight, const 
 {
     static const struct op op = {"layernorm", layernorm_forward, layernorm_backward, false};
     struct zn_node *n = norm_node(t, &op, x, weight, eps, 2);
+    if (bias && bias->n_elements != weight->n_elements)
+        tape_fail(t, bias->name, "its shape does not fit the weight of the norm");
     n->param[1] = bias;
     return tape_run(t, n, tape_tensor(t, ZN_F32, x->ndim, x->dims));
 }

@@ -33,14 +33,16 @@ typedef struct zn_constant {
 } zn_constant;
 
 struct zn_param_hooks {
-    /* The parameter's values until release. May block (gather). */
+    /* The parameter's values, in the tape's working precision, until release. May block (gather). */
     zn_status (*acquire)(void *self, const zn_param *param, zn_addr *address);
     void (*release)(void *self, const zn_param *param);
-    /* Where one use of the parameter writes its whole gradient (overwriting); 0 when none is
+    /* Where one use of the parameter writes its whole gradient in fp32 (overwriting); 0 when none is
      * wanted. close says that it is written. */
     zn_status (*open_gradient)(void *self, const zn_param *param, zn_addr *address);
     zn_status (*close_gradient)(void *self, const zn_param *param);
     zn_addr (*constant)(void *self, const zn_constant *constant);
+    /* A segment's forward or backward is done: what it wrote is whole. May be NULL. */
+    zn_status (*segment_end)(void *self, int segment, bool backward);
 };
 
 #endif

@@ -13,7 +13,7 @@ struct zn_tape {
     zn_device *device;
     const struct zn_param_hooks *hooks;
     void *hooks_self;
-    const zn_dtype *types; /* borrowed; NULL: fp32 */
+    zn_dtype param_type;
     zn_bump bump; /* tensors, nodes and gradients of the pass */
     zn_arena arena;
     zn_addr base;
@@ -28,7 +28,7 @@ struct zn_tape {
 };
 
 zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, void *hooks_self,
-                         zn_tape **tape)
+                         zn_dtype param_type, zn_tape **tape)
 {
     zn_tape *t = calloc(1, sizeof *t);
     if (!t)
@@ -36,6 +36,7 @@ zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, 
     t->device = device;
     t->hooks = hooks;
     t->hooks_self = hooks_self;
+    t->param_type = param_type;
     t->dummy = (zn_tensor){.ndim = 1, .dims = {1, 1, 1, 1}, .n_elements = 1, .block = -1};
     zn_bump_init(&t->bump);
     *tape = t;
@@ -48,11 +49,6 @@ void zn_tape_destroy(zn_tape *t)
         return;
     zn_bump_fini(&t->bump);
     free(t);
-}
-
-void zn_tape_param_types(zn_tape *t, const zn_dtype *types)
-{
-    t->types = types;
 }
 
 void zn_tape_start(zn_tape *t, zn_lifetimes *lifetimes, bool recording_lifetimes, zn_addr base)
@@ -148,6 +144,16 @@ zn_tensor *zn_tape_external(zn_tape *t, zn_dtype type, int ndim, const int64_t *
     return x;
 }
 
+void zn_tape_round(zn_tape *t, zn_tensor *x)
+{
+    if (t->param_type == ZN_F32 || t->status != ZN_OK)
+        return;
+    keep(t, zn_run_round(t->device, &(struct zn_round_args){.x = tape_use(t, x),
+                                                            .type = t->param_type,
+                                                            .n_elements = x->n_elements}));
+    zn_arena_next_moment(&t->arena);
+}
+
 void zn_tape_want_gradient(zn_tape *t, zn_tensor *x)
 {
     (void)t;
@@ -227,9 +233,20 @@ zn_status zn_tape_backward(zn_tape *t, struct zn_node *mark)
     return t->status;
 }
 
+void zn_tape_segment_end(zn_tape *t, int segment, bool backward)
+{
+    if (t->status == ZN_OK && t->hooks->segment_end)
+        keep(t, t->hooks->segment_end(t->hooks_self, segment, backward));
+}
+
 zn_device *tape_device(const zn_tape *t)
 {
     return t->device;
+}
+
+zn_dtype tape_param_type(const zn_tape *t)
+{
+    return t->param_type;
 }
 
 bool tape_is_recording(const zn_tape *t)
@@ -285,11 +302,6 @@ zn_status tape_param(zn_tape *t, const zn_param *param, zn_addr *address)
     return ZN_OK;
 }
 
-zn_dtype tape_param_type(const zn_tape *t, const zn_param *param)
-{
-    return param && t->types ? t->types[param->index] : ZN_F32;
-}
-
 zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor)
 {
     if (!tensor->gradient)
@@ -337,10 +349,9 @@ zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *l
     struct gradient *fresh;
     ZN_TRY(tape_contribution(t, tensor, &fresh));
     zn_addr a = tape_gradient(t, tensor), b = tape_gradient(t, like);
-    ZN_TRY(zn_run_add(t->device, &(struct zn_add_args){.y = fresh->address,
-                                                       .a = a,
-                                                       .b = b,
-                                                       .n_elements = tensor->n_elements}));
+    ZN_TRY(zn_run_add(t->device,
+                      &(struct zn_add_args){
+                          .y = fresh->address, .a = a, .b = b, .n_elements = tensor->n_elements}));
     tensor->gradient = fresh;
     return ZN_OK;
 }

@@ -16,14 +16,11 @@
 typedef struct zn_tape zn_tape;
 typedef struct zn_tensor zn_tensor;
 
-/* The caller destroys. hooks and self are borrowed. */
+/* The caller destroys. hooks and self are borrowed. param_type (fp32, bf16 or fp16) is the working
+ * precision: the type of every parameter the hooks give; gradients and activations are fp32. */
 zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, void *hooks_self,
-                         zn_tape **tape);
+                         zn_dtype param_type, zn_tape **tape);
 void zn_tape_destroy(zn_tape *tape);
-
-/* The types of the parameters' values by index, borrowed; without it all are fp32. Other types are
- * for matrices in passes with a cache. */
-void zn_tape_param_types(zn_tape *tape, const zn_dtype *types);
 
 /* Starts a pass: forgets all tensors. `base` is where the arena begins on the device; while
  * recording lifetimes it is only a number. */
@@ -42,6 +39,9 @@ zn_status zn_tape_status(const zn_tape *tape);
 zn_tensor *zn_tape_external(zn_tape *tape, zn_dtype type, int ndim, const int64_t *dims,
                             zn_addr address);
 
+/* Rounds `x` in place to the working precision; nothing in fp32. Its gradient passes unchanged. */
+void zn_tape_round(zn_tape *tape, zn_tensor *x);
+
 /* Makes `x` a leaf that wants a gradient: the input of a segment that is recomputed. */
 void zn_tape_want_gradient(zn_tape *tape, zn_tensor *x);
 
@@ -52,6 +52,9 @@ void zn_tape_pass_gradient(zn_tape *tape, zn_tensor *to, const zn_tensor *from);
 struct zn_node;
 struct zn_node *zn_tape_mark(const zn_tape *tape);
 zn_status zn_tape_backward(zn_tape *tape, struct zn_node *mark);
+
+/* Says that a segment's forward or backward is done. */
+void zn_tape_segment_end(zn_tape *tape, int segment, bool backward);
 
 int64_t zn_tensor_dim(const zn_tensor *tensor, int dim);
 

@@ -1,4 +1,5 @@
-/* Chunks in a list; a reset keeps them, so that a steady state allocates nothing. */
+/* Chunks in the order they were made; a reset keeps them and starts over at the first, so that
+ * the same requests find the same places and a steady state allocates nothing. */
 #include "base/bump.h"
 
 #include <stdalign.h>
@@ -15,34 +16,46 @@ enum { CHUNK_BYTES = 64 * 1024 };
 
 void zn_bump_init(zn_bump *bump)
 {
-    bump->chunks = NULL;
+    *bump = (zn_bump){0};
 }
 
 void zn_bump_fini(zn_bump *bump)
 {
-    while (bump->chunks) {
-        struct zn_bump_chunk *next = bump->chunks->next;
-        free(bump->chunks);
-        bump->chunks = next;
+    while (bump->first) {
+        struct zn_bump_chunk *next = bump->first->next;
+        free(bump->first);
+        bump->first = next;
     }
+    bump->current = NULL;
+}
+
+/* A chunk at the end of the list; NULL when there is no memory. */
+static struct zn_bump_chunk *append_chunk(zn_bump *bump, size_t capacity)
+{
+    struct zn_bump_chunk **end = bump->current ? &bump->current->next : &bump->first;
+    while (*end)
+        end = &(*end)->next;
+    struct zn_bump_chunk *chunk = malloc(sizeof *chunk + capacity);
+    if (!chunk)
+        return NULL;
+    chunk->next = NULL;
+    chunk->used = 0;
+    chunk->capacity = capacity;
+    *end = chunk;
+    return chunk;
 }
 
 void *zn_bump_alloc(zn_bump *bump, size_t n_bytes)
 {
     size_t need = (n_bytes + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
-    struct zn_bump_chunk *chunk = bump->chunks;
+    struct zn_bump_chunk *chunk = bump->current;
     while (chunk && chunk->capacity - chunk->used < need)
         chunk = chunk->next;
-    if (!chunk) {
-        size_t capacity = need > CHUNK_BYTES ? need : CHUNK_BYTES;
-        chunk = malloc(sizeof *chunk + capacity);
-        if (!chunk)
-            return NULL;
-        chunk->used = 0;
-        chunk->capacity = capacity;
-        chunk->next = bump->chunks;
-        bump->chunks = chunk;
-    }
+    if (!chunk)
+        chunk = append_chunk(bump, need > CHUNK_BYTES ? need : CHUNK_BYTES);
+    if (!chunk)
+        return NULL;
+    bump->current = chunk;
     void *result = chunk->data + chunk->used;
     chunk->used += need;
     memset(result, 0, need);
@@ -51,6 +64,7 @@ void *zn_bump_alloc(zn_bump *bump, size_t n_bytes)
 
 void zn_bump_reset(zn_bump *bump)
 {
-    for (struct zn_bump_chunk *c = bump->chunks; c; c = c->next)
+    for (struct zn_bump_chunk *c = bump->first; c; c = c->next)
         c->used = 0;
+    bump->current = bump->first;
 }

@@ -70,11 +70,7 @@ zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
     return zn_model_files_get(files, name, param->ndim, param->dims, found);
 }
 
-static int64_t piece_of(int64_t n_elements, int64_t first)
-{
-    return n_elements - first < PIECE ? n_elements - first : PIECE;
-}
-
+/* Only the bytes this rank brings are read. */
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
                           const struct zn_weights_style *style)
 {
@@ -84,41 +80,30 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
     zn_status status = ZN_OK;
     for (int i = 0; i < model->module->n_params && status == ZN_OK; i++) {
         const zn_param *p = &model->module->params[i];
+        struct zn_range range = zn_engine_brings(engine, p);
         struct zn_model_tensor found;
         status = zn_model_files_get(files, folder_name(model, p, style->without_prefix), p->ndim, p->dims,
                                     &found);
-        for (int64_t at = 0; at < p->n_elements && status == ZN_OK; at += PIECE) {
-            int64_t n = piece_of(p->n_elements, at);
-            status = zn_st_read_f32(found.file, found.tensor, at, n, piece);
+        for (int64_t at = 0; at < range.n && status == ZN_OK; at += PIECE) {
+            int64_t n = range.n - at < PIECE ? range.n - at : PIECE;
+            status = zn_st_read_f32(found.file, found.tensor, range.first + at, n, piece);
             if (status == ZN_OK)
-                status = zn_engine_write_param(engine, p, at, piece, n);
+                status = zn_engine_write_param(engine, p, range.first + at, piece, n);
         }
     }
     free(piece);
     return status;
 }
 
-static zn_status write_all(zn_engine *engine, const zn_model *model, zn_st_writer *writer)
+static zn_status write_piece(void *self, const zn_param *param, int64_t first, const float *values,
+                             int64_t n_elements)
 {
-    float *piece = malloc(PIECE * sizeof *piece);
-    if (!piece)
-        return zn_fail(ZN_ERR_MEMORY, "no memory to export weights");
-    zn_status status = ZN_OK;
-    for (int i = 0; i < model->module->n_params && status == ZN_OK; i++) {
-        const zn_param *p = &model->module->params[i];
-        for (int64_t at = 0; at < p->n_elements && status == ZN_OK; at += PIECE) {
-            int64_t n = piece_of(p->n_elements, at);
-            status = zn_engine_read_param(engine, p, at, piece, n);
-            if (status == ZN_OK)
-                status = zn_st_writer_write_f32(writer, (size_t)i, at, n, piece);
-        }
-    }
-    free(piece);
-    return status == ZN_OK ? zn_st_writer_finish(writer) : status;
+    return zn_st_writer_write_f32(self, (size_t)param->index, first, n_elements, values);
 }
 
-zn_status zn_weights_export(zn_engine *engine, const zn_model *model, const char *folder,
-                            const struct zn_weights_style *style)
+/* Rank 0 writes; the others give their partitions. */
+static zn_status create_writer(const zn_model *model, const char *folder, const struct zn_weights_style *style,
+                               zn_st_writer **writer)
 {
     size_t n = (size_t)model->module->n_params;
     struct zn_st_spec *specs = calloc(n, sizeof *specs);
@@ -131,11 +116,22 @@ zn_status zn_weights_export(zn_engine *engine, const zn_model *model, const char
         specs[i].n_dims = p->ndim;
         memcpy(specs[i].dims, p->dims, (size_t)p->ndim * sizeof p->dims[0]);
     }
-    zn_st_writer *writer = NULL;
-    zn_status status = zn_st_writer_create(folder, "model", specs, n, 0, &writer);
-    if (status == ZN_OK)
-        status = write_all(engine, model, writer);
-    zn_st_writer_destroy(writer);
+    zn_status status = zn_st_writer_create(folder, "model", specs, n, 0, writer);
     free(specs);
+    return status;
+}
+
+zn_status zn_weights_export(zn_engine *engine, zn_comm *comm, const zn_model *model, const char *folder,
+                            const struct zn_weights_style *style)
+{
+    zn_st_writer *writer = NULL;
+    bool writes = zn_comm_rank(comm) == 0;
+    zn_status status = writes ? create_writer(model, folder, style, &writer) : ZN_OK;
+    status = zn_comm_agree(comm, status);
+    if (status == ZN_OK)
+        status = zn_engine_stream_params(engine, write_piece, writer);
+    if (status == ZN_OK)
+        status = zn_comm_agree(comm, writes ? zn_st_writer_finish(writer) : ZN_OK);
+    zn_st_writer_destroy(writer);
     return status;
 }

@@ -26,8 +26,8 @@ zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
                           const struct zn_weights_style *style);
 
-/* Writes model.safetensors (or shards) into the folder, which is there. */
-zn_status zn_weights_export(zn_engine *engine, const zn_model *model, const char *folder,
+/* Collective: rank 0 writes model.safetensors (or shards) into the folder, which is there. */
+zn_status zn_weights_export(zn_engine *engine, zn_comm *comm, const zn_model *model, const char *folder,
                             const struct zn_weights_style *style);
 
 #endif

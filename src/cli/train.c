@@ -2,11 +2,14 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/launch.h"
+#include "comm/comm.h"
 #include "zinc/train.h"
 
 struct train_flags {
@@ -15,7 +18,11 @@ struct train_flags {
     struct zn_words data, eval_data;
     int64_t eval_every, steps, micro_batch, accumulate, seq_len, warmup, seed, threads;
     double epochs, lr, beta1, beta2, eps, momentum, weight_decay, min_lr, clip;
-    size_t memory_limit;
+    size_t memory_limit, prefetch_bytes, persist_below;
+    const char *loss_scale, *mpirun;
+    int64_t n_ranks;
+    double loss_scale_init, loss_scale_min;
+    int64_t loss_scale_window, hysteresis;
     bool from_scratch, overwrite, no_shuffle;
 };
 
@@ -27,9 +34,9 @@ static const struct zn_option flags[] = {
      .help = "Hub folder: config.json, safetensors and, for text, the tokenizer."},
     {.name = "--from-scratch", .kind = ZN_OPTION_FLAG, .offset = AT(from_scratch),
      .help = "Random weights from config.json alone."},
-    {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH…", .required = true,
+    {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
      .help = "Token files (.bin), text for byte-level models (.txt), or folders of them."},
-    {.name = "--eval-data", .kind = ZN_OPTION_LIST, .offset = AT(eval_data), .value = "PATH…", .otherwise = "none",
+    {.name = "--eval-data", .kind = ZN_OPTION_LIST, .offset = AT(eval_data), .value = "PATH", .otherwise = "none",
      .help = "Held-out data; its loss is taken at the end and every --eval-every steps."},
     {.name = "--eval-every", .kind = ZN_OPTION_INT, .offset = AT(eval_every), .value = "N", .initial = "0",
      .range = "[0, inf)", .help = "Steps between evaluations; 0: only at the end."},
@@ -72,7 +79,7 @@ static const struct zn_option flags[] = {
     {.name = "--clip", .kind = ZN_OPTION_DOUBLE, .offset = AT(clip), .value = "X", .initial = "1.0",
      .range = "[0, inf)", .help = "Largest norm of the gradient; 0: off."},
     {.name = "--precision", .kind = ZN_OPTION_CHOICE, .offset = AT(precision), .value = "TYPE", .choices = "fp32 bf16 fp16",
-     .not_yet = "bf16 fp16", .otherwise = "bf16 if the folder is 16-bit, else fp32", .help = "Working precision."},
+     .otherwise = "bf16 if the folder is 16-bit, else fp32", .help = "Working precision."},
     {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
      .otherwise = "90% of what the cgroup and the machine leave", .help = "What this process may hold."},
     {.name = "--recompute", .kind = ZN_OPTION_CHOICE, .offset = AT(recompute), .value = "on|off", .choices = "on off",
@@ -84,8 +91,29 @@ static const struct zn_option flags[] = {
      .otherwise = "physical cores", .help = "Threads to compute with; changes no bits."},
     {.name = "--log", .kind = ZN_OPTION_STRING, .offset = AT(log), .value = "FILE", .otherwise = "OUTPUT/metrics.jsonl",
      .help = "One JSON object a step."},
-    {.name = "--stage", .kind = ZN_OPTION_CHOICE, .offset = AT(stage), .value = "N", .initial = "0", .choices = "0 1 2 3",
-     .not_yet = "1 2 3", .help = "ZeRO stage."},
+    {.name = "-n", .kind = ZN_OPTION_INT, .offset = AT(n_ranks), .value = "RANKS", .range = "[1, 1048576]",
+     .otherwise = "one process", .help = "Start mpirun with this many ranks."},
+    {.name = "--mpirun", .kind = ZN_OPTION_STRING, .offset = AT(mpirun), .value = "PATH", .otherwise = "the one on PATH",
+     .help = "The mpirun that -n starts."},
+    {.name = "--stage", .kind = ZN_OPTION_CHOICE, .offset = AT(stage), .value = "N", .choices = "0 1 2 3",
+     .otherwise = "the fastest that fits",
+     .help = "ZeRO stage: 1 partitions optimizer states, 2 gradients too, 3 parameters too."},
+    {.name = "--reduce", .kind = ZN_OPTION_CHOICE, .offset = AT(reduce), .value = "WHEN", .choices = "every last",
+     .otherwise = "last at stages 0 and 1, else every", .help = "Sum gradients over ranks every micro-batch or once a step."},
+    {.name = "--prefetch-bytes", .kind = ZN_OPTION_SIZE, .offset = AT(prefetch_bytes), .value = "SIZE",
+     .otherwise = "64 MiB", .help = "Stage 3: how far gathers run ahead of their use."},
+    {.name = "--persist-below", .kind = ZN_OPTION_SIZE, .offset = AT(persist_below), .value = "SIZE",
+     .otherwise = "64 KiB", .help = "Stage 3: units up to this size stay gathered."},
+    {.name = "--loss-scale", .kind = ZN_OPTION_STRING, .offset = AT(loss_scale), .value = "dynamic|X",
+     .initial = "dynamic", .help = "fp16: the loss scale."},
+    {.name = "--loss-scale-init", .kind = ZN_OPTION_DOUBLE, .offset = AT(loss_scale_init), .value = "X",
+     .initial = "65536", .range = "(0, inf)", .help = "fp16: where the dynamic scale begins."},
+    {.name = "--loss-scale-window", .kind = ZN_OPTION_INT, .offset = AT(loss_scale_window), .value = "STEPS",
+     .initial = "1000", .range = "[1, inf)", .help = "fp16: good steps until it doubles."},
+    {.name = "--hysteresis", .kind = ZN_OPTION_INT, .offset = AT(hysteresis), .value = "N", .initial = "2",
+     .range = "[1, inf)", .help = "fp16: overflows until it halves."},
+    {.name = "--loss-scale-min", .kind = ZN_OPTION_DOUBLE, .offset = AT(loss_scale_min), .value = "X",
+     .initial = "1", .range = "(0, inf)", .help = "fp16: it does not fall below."},
     {.name = "--device", .kind = ZN_OPTION_CHOICE, .offset = AT(device), .value = "NAME", .initial = "cpu",
      .choices = "cpu sim opencl cuda", .not_yet = "sim opencl cuda", .help = "Where to compute."},
     {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
@@ -98,20 +126,10 @@ static const struct zn_option flags[] = {
      .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of the gradients."},
     {.name = "--offload-activations", .kind = ZN_OPTION_CHOICE, .offset = AT(off_activations), .value = "TIER",
      .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of activation checkpoints."},
-    LATER("-n", ZN_OPTION_INT),
-    LATER("--mpirun", ZN_OPTION_STRING),
-    LATER("--loss-scale", ZN_OPTION_STRING),
-    LATER("--loss-scale-init", ZN_OPTION_DOUBLE),
-    LATER("--loss-scale-window", ZN_OPTION_INT),
-    LATER("--loss-scale-min", ZN_OPTION_DOUBLE),
-    LATER("--hysteresis", ZN_OPTION_INT),
     LATER("--nvme-path", ZN_OPTION_LIST),
     LATER("--allow-buffered-swap", ZN_OPTION_FLAG),
-    LATER("--reduce", ZN_OPTION_STRING),
     LATER("--tile-limit", ZN_OPTION_SIZE),
     LATER("--host-cache", ZN_OPTION_SIZE),
-    LATER("--prefetch-bytes", ZN_OPTION_SIZE),
-    LATER("--persist-below", ZN_OPTION_SIZE),
     LATER("--optimizer-in-backward", ZN_OPTION_FLAG),
     LATER("--delayed-update", ZN_OPTION_OPTIONAL),
     LATER("--freeze", ZN_OPTION_LIST),
@@ -150,9 +168,12 @@ static void show_plan(void *self, const struct zn_plan_report *p)
                 {"buffers", p->buffers}};
     char text[ZN_SIZE_TEXT];
     size_t sum = 0;
-    printf("%s, %.1f M parameters; %lld steps of %lld tokens; %d threads, %s%s\n", p->architecture,
-           (double)p->n_parameters / 1e6, (long long)p->steps, (long long)p->tokens_per_step, p->threads,
-           p->isa, p->recompute ? ", activations recomputed" : "");
+    printf("%s, %.1f M parameters, %s; %lld steps of %lld tokens", p->architecture, (double)p->n_parameters / 1e6,
+           p->precision, (long long)p->steps, (long long)p->tokens_per_step);
+    if (p->ranks > 1)
+        printf("; %d ranks, stage %d", p->ranks, p->stage);
+    printf("; %d threads%s, %s%s\n", p->threads, p->ranks > 1 ? " each" : "", p->isa,
+           p->recompute ? ", activations recomputed" : "");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         printf("  %-12s %12s\n", rows[i].name, zn_size_text(rows[i].n_bytes, text));
         sum += rows[i].n_bytes;
@@ -183,6 +204,12 @@ static void show_step(void *self, const struct zn_step_report *s)
     if (!*terminal || evaluated || s->step == s->steps)
         putchar('\n');
     fflush(stdout);
+}
+
+static void show_end(void *self, const char *output)
+{
+    (void)self;
+    printf("wrote %s\n", output);
 }
 
 static struct zn_train_options options_of(const struct train_flags *f, const struct zn_options *given)
@@ -216,6 +243,17 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.min_lr = f->min_lr;
     o.clip = f->clip;
     o.precision = f->precision;
+    o.dynamic_loss_scale = strcmp(f->loss_scale, "dynamic") == 0;
+    o.loss_scale = o.dynamic_loss_scale ? f->loss_scale_init : strtod(f->loss_scale, NULL);
+    o.loss_scale_window = f->loss_scale_window;
+    o.hysteresis = f->hysteresis;
+    o.loss_scale_min = f->loss_scale_min;
+    o.stage = f->stage ? f->stage[0] - '0' : -1;
+    o.reduce = f->reduce;
+    if (zn_options_given(given, "--prefetch-bytes"))
+        o.prefetch_bytes = f->prefetch_bytes;
+    if (zn_options_given(given, "--persist-below"))
+        o.persist_below = f->persist_below;
     o.memory_limit = f->memory_limit;
     o.recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
     o.seed = (uint64_t)f->seed;
@@ -223,6 +261,16 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.threads = (int)f->threads;
     o.log = f->log;
     return o;
+}
+
+static zn_status check(const struct train_flags *f)
+{
+    char *end;
+    if (f->n_ranks > 0 && zn_comm_is_launched())
+        return zn_fail(ZN_ERR_USAGE, "-n: mpirun or srun has started this process already; leave it off");
+    if (strcmp(f->loss_scale, "dynamic") != 0 && (!(strtod(f->loss_scale, &end) > 0) || *end))
+        return zn_fail(ZN_ERR_USAGE, "--loss-scale: '%s' is neither dynamic nor a positive number", f->loss_scale);
+    return ZN_OK;
 }
 
 int zn_cli_train(int argc, char **argv)
@@ -233,10 +281,12 @@ int zn_cli_train(int argc, char **argv)
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
     if (code < 0) {
         struct zn_train_options options = options_of(&f, &given);
-        options.listener = (struct zn_train_listener){&terminal, show_plan, show_step, show_note};
-        zn_status status = zn_train(&options);
+        options.listener = (struct zn_train_listener){&terminal, show_plan, show_step, show_note, show_end};
+        zn_status status = check(&f);
+        if (status == ZN_OK && f.n_ranks > 0)
+            status = zn_launch(f.n_ranks, f.mpirun, argc, argv);
         if (status == ZN_OK)
-            printf("wrote %s\n", options.output);
+            status = zn_train(&options);
         code = zn_cli_end(&command, status);
     }
     zn_options_fini(&given, &f);

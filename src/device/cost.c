@@ -65,20 +65,32 @@ static cost mul_cost(const struct zn_mul_args *a)
     return floats(3, a->n_elements);
 }
 
+static cost round_cost(const struct zn_round_args *a)
+{
+    return floats(2, a->n_elements);
+}
+
+/* Of n parameters. */
+static double param_bytes(zn_dtype type, double n)
+{
+    return (double)zn_dtype_bytes(type) * n;
+}
+
 static cost gemm_cost(const struct zn_gemm_args *a)
 {
     double m = (double)a->m, n = (double)a->n, k = (double)a->k;
-    double elements = m * k + k * n + m * n * (a->adds ? 2.0 : 1.0) + (a->bias ? n : 0.0);
-    return (cost){.flops = 2.0 * m * n * k, .n_bytes = FLOAT * elements};
+    double activations = m * k + m * n * (a->adds ? 2.0 : 1.0);
+    double params = param_bytes(a->b_type, k * n) + (a->bias ? param_bytes(a->bias_type, n) : 0.0);
+    return (cost){.flops = 2.0 * m * n * k, .n_bytes = FLOAT * activations + params};
 }
 
 static cost gemv_cost(const struct zn_gemv_args *a)
 {
     double m = (double)a->rows, n = (double)a->n, k = (double)a->k;
-    double weights = (double)zn_dtype_bytes(a->w_type) * n * k;
+    double params = param_bytes(a->w_type, n * k) + (a->bias ? param_bytes(a->bias_type, n) : 0.0);
     double partial = a->transpose_w ? 0.0 : 2.0 * m * n * pieces(a->k, ZN_GEMV_DEPTH);
     return (cost){.flops = 2.0 * m * n * k,
-                  .n_bytes = weights + FLOAT * (m * k + m * n + partial + (a->bias ? n : 0.0))};
+                  .n_bytes = params + FLOAT * (m * k + m * n + partial)};
 }
 
 static cost column_sum_cost(const struct zn_column_sum_args *a)
@@ -90,15 +102,13 @@ static cost column_sum_cost(const struct zn_column_sum_args *a)
 static cost embedding_forward_cost(const struct zn_embedding_forward_args *a)
 {
     double values = (double)a->rows * (double)a->width;
-    double row = FLOAT + (double)zn_dtype_bytes(a->table_type);
-    if (a->positions)
-        row += (double)zn_dtype_bytes(a->positions_type);
-    return moved(values * row + ID * (double)a->rows);
+    return moved(FLOAT * values + param_bytes(a->table_type, values * (a->positions ? 2.0 : 1.0)) +
+                 ID * (double)a->rows);
 }
 
 static cost embedding_backward_cost(const struct zn_embedding_backward_args *a)
 {
-    double rows = (double)a->rows + (double)a->n_ids;
+    double rows = a->d_table ? (double)a->rows + (double)a->n_ids : 0.0;
     if (a->d_positions)
         rows += (double)a->rows + (double)a->n_positions;
     return moved(FLOAT * rows * (double)a->width + ID * (double)a->rows);
@@ -106,27 +116,31 @@ static cost embedding_backward_cost(const struct zn_embedding_backward_args *a)
 
 static cost layernorm_forward_cost(const struct zn_layernorm_forward_args *a)
 {
-    double rows = 2.0 * (double)a->rows + (a->bias ? 2.0 : 1.0);
-    return moved(FLOAT * (rows * (double)a->cols + 2.0 * (double)a->rows));
+    double rows = 2.0 * (double)a->rows, cols = (double)a->cols;
+    return moved(FLOAT * (rows * cols + 2.0 * (double)a->rows) +
+                 param_bytes(a->weight_type, a->bias ? 2.0 * cols : cols));
 }
 
 static cost layernorm_backward_cost(const struct zn_layernorm_backward_args *a)
 {
     double sums = a->d_bias ? 2.0 : 1.0;
-    double rows = 3.0 * (double)a->rows + 1.0 + sums * (2.0 * pieces(a->rows, ZN_SUM_ROWS) + 1.0);
-    return moved(FLOAT * (rows * (double)a->cols + 2.0 * (double)a->rows));
+    double rows = 3.0 * (double)a->rows + sums * (2.0 * pieces(a->rows, ZN_SUM_ROWS) + 1.0);
+    return moved(FLOAT * (rows * (double)a->cols + 2.0 * (double)a->rows) +
+                 param_bytes(a->weight_type, (double)a->cols));
 }
 
 static cost rmsnorm_forward_cost(const struct zn_rmsnorm_forward_args *a)
 {
-    double rows = 2.0 * (double)a->rows + 1.0;
-    return moved(FLOAT * (rows * (double)a->cols + (double)a->rows));
+    double rows = 2.0 * (double)a->rows;
+    return moved(FLOAT * (rows * (double)a->cols + (double)a->rows) +
+                 param_bytes(a->weight_type, (double)a->cols));
 }
 
 static cost rmsnorm_backward_cost(const struct zn_rmsnorm_backward_args *a)
 {
-    double rows = 3.0 * (double)a->rows + 2.0 + 2.0 * pieces(a->rows, ZN_SUM_ROWS);
-    return moved(FLOAT * (rows * (double)a->cols + (double)a->rows));
+    double rows = 3.0 * (double)a->rows + 1.0 + 2.0 * pieces(a->rows, ZN_SUM_ROWS);
+    return moved(FLOAT * (rows * (double)a->cols + (double)a->rows) +
+                 param_bytes(a->weight_type, (double)a->cols));
 }
 
 static cost rope_cost(const struct zn_rope_args *a)

@@ -34,6 +34,12 @@ struct zn_device {
     zn_clock *clock;   /* borrowed; the time this device lives in */
 };
 
+/* Memory of the cpu device's own for each of its threads: one panel of the grid of matrix products
+ * in fp32, 2 MiB. It is mapped when the device is made, but only kernels with 16-bit parameters
+ * touch it: a run in fp32 has it as addresses alone. Not in the ledger: who plans for 16-bit
+ * parameters counts it. */
+enum { ZN_CPU_SCRATCH_BYTES = ZN_GEMM_K * ZN_GEMM_N * 4 };
+
 /* The processor. n_threads >= 1; isa NULL or "" takes ZINC_ISA's choice or the best the machine has. The
  * caller destroys. */
 zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads, const char *isa,

@@ -6,6 +6,9 @@
  * and a "stride" is the distance of two rows in elements. An output may be the same buffer as
  * an input only where it is said. Outputs are overwritten unless the word "adds" stands there.
  *
+ * Parameters (weights, biases, tables) may be bf16 or fp16 where a field *_type says so: results have
+ * the bits of the same values in fp32. Activations, gradients and sums are fp32 always.
+ *
  * Every kernel gives the same bits whatever the number of threads: work is cut in chunks whose
  * sizes are constants and partial sums are added in chunk order. */
 #ifndef ZN_DEVICE_KERNELS_H
@@ -27,6 +30,7 @@ typedef uint64_t zn_addr; /* 0 is "none" */
     X(fill_normal)                                                                                 \
     X(add)                                                                                         \
     X(mul)                                                                                         \
+    X(round)                                                                                       \
     X(gemm)                                                                                        \
     X(gemv)                                                                                        \
     X(column_sum)                                                                                  \
@@ -109,8 +113,16 @@ struct zn_mul_args {
     int64_t n_elements;
 };
 
+/* x[i] = (float)(type)x[i], round to nearest even as `cast` does; bf16 and fp16. */
+struct zn_round_args {
+    zn_addr x;
+    zn_dtype type;
+    int64_t n_elements;
+};
+
 /* C(m,n) = op(A)(m,k) · op(B)(k,n) [+ C when `adds`] [+ bias(n) on every row].
- * op is the transpose where transpose_x is set; A is stored (m,k) or, transposed, (k,m).
+ * op is the transpose where transpose_x is set; A is stored (m,k) or, transposed, (k,m). B and bias
+ * may be 16-bit parameters.
  * Runs as a grid of single-threaded sgemm calls with constant block sizes ZN_GEMM_*: the sum
  * over k is cut at multiples of ZN_GEMM_K, blocks of C at multiples of ZN_GEMM_M and _N. */
 enum { ZN_GEMM_M = 256, ZN_GEMM_N = 512, ZN_GEMM_K = 1024 };
@@ -119,6 +131,7 @@ struct zn_gemm_args {
     zn_addr a, b, c, bias; /* bias may be 0 */
     int64_t m, n, k;
     int64_t a_stride, b_stride, c_stride;
+    zn_dtype b_type, bias_type;
     bool transpose_a, transpose_b, adds;
 };
 
@@ -132,7 +145,7 @@ enum { ZN_GEMV_ROWS = 8, ZN_GEMV_DEPTH = 32 };
 
 struct zn_gemv_args {
     zn_addr y, x, w, bias, partial; /* bias may be 0 */
-    zn_dtype w_type;
+    zn_dtype w_type, bias_type;
     int64_t rows, n, k;
     bool transpose_w;
 };
@@ -147,15 +160,15 @@ struct zn_column_sum_args {
 };
 
 /* y(row,:) = table(ids[row],:) [+ positions(row mod period,:)]. ids are int32 in range (checked
- * by the host before). The tables are fp32 unless their type says otherwise. */
+ * by the host before). */
 struct zn_embedding_forward_args {
     zn_addr y, table, positions, ids; /* positions may be 0 */
-    zn_dtype table_type, positions_type;
     int64_t rows, width, period;
+    zn_dtype table_type; /* of table and positions */
 };
 
-/* d_table(n_ids,width) = for each id the sum, in row order, of dy(row,:) with ids[row] = id;
- * rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
+/* d_table(n_ids,width), when not 0: for each id the sum, in row order, of dy(row,:) with
+ * ids[row] = id; rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
  * row mod period = p, in row order; zero for p >= period. */
 struct zn_embedding_backward_args {
     zn_addr d_table, d_positions, dy, ids;
@@ -166,6 +179,7 @@ struct zn_embedding_backward_args {
 struct zn_layernorm_forward_args {
     zn_addr y, x, weight, bias, mean, rstd; /* bias may be 0 */
     int64_t rows, cols;
+    zn_dtype weight_type; /* of weight and bias */
     float eps;
 };
 
@@ -173,6 +187,7 @@ struct zn_layernorm_forward_args {
 struct zn_layernorm_backward_args {
     zn_addr dx, d_weight, d_bias, dy, x, weight, mean, rstd, partial;
     int64_t rows, cols;
+    zn_dtype weight_type;
 };
 
 /* y = x × rstd × weight, rstd = 1/sqrt(mean(x²) + eps), row by row. With cols = head_dim and
@@ -180,6 +195,7 @@ struct zn_layernorm_backward_args {
 struct zn_rmsnorm_forward_args {
     zn_addr y, x, weight, rstd;
     int64_t rows, cols;
+    zn_dtype weight_type;
     float eps;
 };
 
@@ -187,6 +203,7 @@ struct zn_rmsnorm_forward_args {
 struct zn_rmsnorm_backward_args {
     zn_addr dx, d_weight, dy, x, weight, rstd, partial;
     int64_t rows, cols;
+    zn_dtype weight_type;
 };
 
 /* Rotary embedding in halves, as the hub's models do: for each row (position p = row mod period)

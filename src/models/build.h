@@ -26,6 +26,9 @@ static inline const zn_param *param_at(const zn_module *module, int index)
 zn_status config_size(zn_json *config, const char *key, int64_t *value);
 zn_status config_size_or(zn_json *config, const char *key, int64_t fallback, int64_t *value);
 
+/* The number of layers: what is listed for each layer must not grow past the machine for a bad file. */
+zn_status config_layers(zn_json *config, const char *key, int64_t *value);
+
 /* Makes the model of one architecture. */
 zn_status gpt2_create(zn_json *config, int64_t max_time, zn_model *model);
 zn_status llama_family_create(zn_json *config, int64_t max_time, zn_model *model);

@@ -84,7 +84,7 @@ static zn_status read_config(zn_json *config, struct gpt2 *g, zn_model *model)
     bool cross;
     ZN_TRY(config_size(config, "vocab_size", &g->module.vocabulary));
     ZN_TRY(config_size(config, "n_embd", &g->hidden));
-    ZN_TRY(config_size(config, "n_layer", &g->layers));
+    ZN_TRY(config_layers(config, "n_layer", &g->layers));
     ZN_TRY(config_size(config, "n_head", &g->heads));
     ZN_TRY(config_size_or(config, "n_positions", 1024, &g->positions));
     ZN_TRY(config_size_or(config, "n_inner", 4 * g->hidden, &g->inner));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/size.h"
+
 struct projection {
     int weight, bias;
 };
@@ -138,8 +140,9 @@ static void declare(struct llama *l, struct param_list *list)
 
 static zn_status make_tables(struct llama *l)
 {
-    int64_t n = l->module.max_time * (l->config.head_dim / 2);
-    l->angles = malloc(2 * (size_t)n * sizeof *l->angles);
+    int64_t n;
+    bool fits = zn_mul_count(l->module.max_time, l->config.head_dim / 2, &n) && n <= INT64_MAX / 64;
+    l->angles = fits ? malloc(2 * (size_t)n * sizeof *l->angles) : NULL;
     if (!l->angles)
         return zn_fail(ZN_ERR_MEMORY, "no memory for rotary tables of %lld positions",
                        (long long)l->module.max_time);

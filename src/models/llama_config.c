@@ -17,7 +17,7 @@ zn_status llama_config_common(zn_json *config, int64_t default_head_dim, struct 
     ZN_TRY(config_size(config, "vocab_size", &c->vocabulary));
     ZN_TRY(config_size(config, "hidden_size", &c->hidden));
     ZN_TRY(config_size(config, "intermediate_size", &c->intermediate));
-    ZN_TRY(config_size(config, "num_hidden_layers", &c->layers));
+    ZN_TRY(config_layers(config, "num_hidden_layers", &c->layers));
     ZN_TRY(config_size(config, "num_attention_heads", &c->heads));
     ZN_TRY(config_size_or(config, "num_key_value_heads", c->heads, &c->kv_heads));
     ZN_TRY(config_size_or(config, "max_position_embeddings", 2048, &c->positions));

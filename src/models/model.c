@@ -117,3 +117,9 @@ zn_status config_size_or(zn_json *config, const char *key, int64_t fallback, int
 {
     return zn_json_get_int_or(config, key, 1, INT32_MAX, fallback, value);
 }
+
+zn_status config_layers(zn_json *config, const char *key, int64_t *value)
+{
+    enum { MAX_LAYERS = 10000 };
+    return zn_json_get_int(config, key, 1, MAX_LAYERS, value);
+}

@@ -3,31 +3,34 @@
 
 #include <stdlib.h>
 
-/* A step whose second micro-batch, if there is one, adds to the gradients of the first; then an
- * evaluation. */
+/* A step with one micro-batch of each sort (the first, one between, the last), then an evaluation. */
 static zn_status run_passes(zn_engine *engine, const struct zn_engine_options *options,
                             const int32_t *tokens)
 {
     struct zn_verdict verdict;
     double loss;
     if (options->trains) {
-        for (int64_t a = 0; a < options->accumulate && a < 2; a++)
-            ZN_TRY(zn_engine_micro_batch(engine, tokens, tokens, 1.0f));
-        ZN_TRY(zn_engine_finish_step(engine, 0, &verdict));
+        int64_t n = options->accumulate < 3 ? options->accumulate : 3;
+        for (int64_t a = 0; a < n; a++)
+            ZN_TRY(zn_engine_micro_batch(engine, tokens, tokens, 1.0f, a == n - 1));
+        ZN_TRY(zn_engine_finish_step(engine, 0, 1, &verdict));
     }
     if (options->evaluates || !options->trains)
         ZN_TRY(zn_engine_evaluate(engine, tokens, tokens, &loss));
     return ZN_OK;
 }
 
-zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *options,
+zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *options, int n_ranks,
                      zn_engine_plan *plan)
 {
     zn_ledger ledger;
     zn_clock clock;
     zn_device *device = NULL;
+    zn_comm *comm = NULL;
     zn_engine *engine = NULL;
     const struct zn_sim_rates rates = {.flops = 1e12, .memory_bytes = 1e11};
+    const struct zn_sim_links links = {
+        .n_ranks = n_ranks, .ranks_per_node = n_ranks, .node_bytes = 1e11, .network_bytes = 1e11};
     zn_ledger_init(&ledger);
     zn_clock_init_virtual(&clock);
     int32_t *tokens = calloc((size_t)(options->micro_batch * options->time), sizeof *tokens);
@@ -36,12 +39,15 @@ zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *op
                        (long long)options->micro_batch, (long long)options->time);
     zn_status status = zn_device_create_sim(&ledger, &clock, &rates, &device);
     if (status == ZN_OK)
-        status = zn_engine_create(device, module, options, NULL, &engine);
+        status = zn_comm_create_sim(&clock, &links, &comm);
+    if (status == ZN_OK)
+        status = zn_engine_create(device, comm, module, options, NULL, &engine);
     if (status == ZN_OK)
         status = run_passes(engine, options, tokens);
     if (status == ZN_OK)
         status = zn_engine_take_plan(engine, plan);
     zn_engine_destroy(engine);
+    zn_comm_destroy(comm);
     zn_device_destroy(device);
     free(tokens);
     return status;

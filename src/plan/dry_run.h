@@ -5,8 +5,9 @@
 
 #include "zero/engine.h"
 
-/* The caller ends the plan with zn_engine_plan_fini. */
-zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *options,
+/* For one of n_ranks ranks: all are alike. Not collective. The caller ends the plan with
+ * zn_engine_plan_fini. */
+zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *options, int n_ranks,
                      zn_engine_plan *plan);
 
 #endif

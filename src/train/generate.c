@@ -29,7 +29,7 @@ struct session {
     zn_model *model;
     zn_model_files *files;
     struct zn_weights_style style;
-    zn_dtype *types;
+    zn_dtype type; /* of the parameters in memory */
     zn_generator_plan plan;
     zn_device *device;
     zn_generator *generator;
@@ -127,22 +127,21 @@ static zn_status open_folder(struct session *s)
 }
 
 /* Sizes everything; no more than the limit. */
-static zn_status plan(struct session *s, const struct zn_machine *machine)
+static zn_status plan(struct session *s, const struct zn_machine *machine, int threads)
 {
     const zn_module *module = s->model->module;
-    s->types = calloc((size_t)module->n_params, sizeof *s->types);
-    if (!s->types)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for a list of parameters");
-    ZN_TRY(zn_resident_types(s->model, s->files, &s->style, s->types));
-    ZN_TRY(zn_generator_plan_init(&s->plan, module, s->types, (int64_t)s->n_prompt,
+    ZN_TRY(zn_resident_type(s->model, s->files, &s->style, &s->type));
+    ZN_TRY(zn_generator_plan_init(&s->plan, module, s->type, (int64_t)s->n_prompt,
                                   (int64_t)s->n_prompt + s->options->max_tokens));
-    size_t limit = s->options->memory_limit;
+    size_t need = s->plan.n_bytes + PROCESS_BYTES, limit = s->options->memory_limit;
+    if (s->type != ZN_F32)
+        need += (size_t)threads * ZN_CPU_SCRATCH_BYTES;
     if (limit == 0)
         limit = machine->memory_available / 10 * 9;
-    char need[ZN_SIZE_TEXT], have[ZN_SIZE_TEXT];
-    if (s->plan.n_bytes + PROCESS_BYTES > limit)
+    char needed[ZN_SIZE_TEXT], limited[ZN_SIZE_TEXT];
+    if (need > limit)
         return zn_fail(ZN_ERR_MEMORY, "needs %s, the limit is %s; fewer --max-tokens help where the prompt is long",
-                       zn_size_text(s->plan.n_bytes + PROCESS_BYTES, need), zn_size_text(limit, have));
+                       zn_size_text(need, needed), zn_size_text(limit, limited));
     return ZN_OK;
 }
 
@@ -159,7 +158,7 @@ static zn_status start(struct session *s)
     if (threads > machine.n_logical)
         return zn_fail(ZN_ERR_USAGE, "--threads %d: this process may run on %d processors", threads,
                        machine.n_logical);
-    ZN_TRY(plan(s, &machine));
+    ZN_TRY(plan(s, &machine, threads));
     size_t vocabulary = (size_t)s->model->module->vocabulary;
     s->logits = malloc(vocabulary * sizeof *s->logits);
     s->room = malloc(vocabulary * sizeof *s->room);
@@ -167,7 +166,7 @@ static zn_status start(struct session *s)
     if (!s->logits || !s->room || !s->ids)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %zu logits", vocabulary);
     ZN_TRY(zn_device_create_cpu(&s->ledger, &s->clock, threads, NULL, &s->device));
-    ZN_TRY(zn_generator_create(s->device, s->model->module, s->types, &s->plan, &s->generator));
+    ZN_TRY(zn_generator_create(s->device, s->model->module, s->type, &s->plan, &s->generator));
     return zn_resident_load(zn_generator_weights(s->generator), s->model, s->files, &s->style, loaded, s);
 }
 
@@ -245,7 +244,6 @@ static void session_fini(struct session *s)
     zn_stop_fini(&s->stop);
     zn_codec_close(s->codec);
     zn_json_destroy(s->config);
-    free(s->types);
     free(s->logits);
     free(s->room);
     free(s->prompt);

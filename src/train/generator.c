@@ -61,7 +61,7 @@ static zn_status alloc_buffers(zn_generator *g)
 }
 
 /* plan NULL: a generator that records. */
-static zn_status create(zn_device *device, const zn_module *module, const zn_dtype *types,
+static zn_status create(zn_device *device, const zn_module *module, zn_dtype type,
                         int64_t rows, int64_t capacity, const zn_generator_plan *plan,
                         zn_generator **generator)
 {
@@ -73,24 +73,23 @@ static zn_status create(zn_device *device, const zn_module *module, const zn_dty
     g->plan = plan;
     g->rows = rows;
     g->cache.capacity = capacity;
-    zn_status status = zn_resident_init(&g->weights, device, module, types);
+    zn_status status = zn_resident_init(&g->weights, device, module, type);
     if (status == ZN_OK)
-        status = zn_tape_create(device, &zn_resident_hooks, &g->weights, &g->tape);
+        status = zn_tape_create(device, &zn_resident_hooks, &g->weights, type, &g->tape);
     if (status == ZN_OK)
         status = alloc_buffers(g);
     if (status != ZN_OK) {
         zn_generator_destroy(g);
         return status;
     }
-    zn_tape_param_types(g->tape, g->weights.types);
     *generator = g;
     return ZN_OK;
 }
 
-zn_status zn_generator_create(zn_device *device, const zn_module *module, const zn_dtype *types,
+zn_status zn_generator_create(zn_device *device, const zn_module *module, zn_dtype type,
                               const zn_generator_plan *plan, zn_generator **generator)
 {
-    return create(device, module, types, plan->rows, plan->capacity, plan, generator);
+    return create(device, module, type, plan->rows, plan->capacity, plan, generator);
 }
 
 void zn_generator_destroy(zn_generator *g)
@@ -175,7 +174,7 @@ static zn_status record(zn_generator_plan *plan, zn_generator *g)
 }
 
 zn_status zn_generator_plan_init(zn_generator_plan *plan, const zn_module *module,
-                                 const zn_dtype *types, int64_t rows, int64_t capacity)
+                                 zn_dtype type, int64_t rows, int64_t capacity)
 {
     zn_ledger ledger;
     zn_clock clock;
@@ -190,7 +189,7 @@ zn_status zn_generator_plan_init(zn_generator_plan *plan, const zn_module *modul
     if (status == ZN_OK)
         status = zn_device_create_sim(&ledger, &clock, &rates, &device);
     if (status == ZN_OK)
-        status = create(device, module, types, plan->rows, capacity, NULL, &g);
+        status = create(device, module, type, plan->rows, capacity, NULL, &g);
     if (status == ZN_OK)
         status = record(plan, g);
     plan->n_bytes = zn_ledger_tier(&ledger, ZN_TIER_DEVICE) + plan->arena_bytes + plan->cache_bytes;

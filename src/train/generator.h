@@ -18,15 +18,15 @@ typedef struct zn_generator_plan {
     size_t n_bytes; /* of everything: parameters, cache, activations, buffers */
 } zn_generator_plan;
 
-/* For a sequence of at most `capacity` tokens, of which at most `rows` come at once; types by index
- * of the parameter, as they will be kept. The caller calls fini. */
+/* For a sequence of at most `capacity` tokens, of which at most `rows` come at once, with parameters
+ * kept in `type`. The caller calls fini. */
 zn_status zn_generator_plan_init(zn_generator_plan *plan, const zn_module *module,
-                                 const zn_dtype *types, int64_t rows, int64_t capacity);
+                                 zn_dtype type, int64_t rows, int64_t capacity);
 void zn_generator_plan_fini(zn_generator_plan *plan);
 
 /* Allocates by the plan; the parameters are then loaded into zn_generator_weights. The caller
  * destroys; device, module and plan are borrowed. */
-zn_status zn_generator_create(zn_device *device, const zn_module *module, const zn_dtype *types,
+zn_status zn_generator_create(zn_device *device, const zn_module *module, zn_dtype type,
                               const zn_generator_plan *plan, zn_generator **generator);
 void zn_generator_destroy(zn_generator *generator); /* NULL is legal */
 

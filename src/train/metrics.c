@@ -49,7 +49,8 @@ static void put_memory(FILE *f, const struct zn_step_report *s, const zn_ledger 
     for (int kind = 0; kind < ZN_N_KINDS; kind++)
         fprintf(f, "%s\"%s\":%zu", kind ? "," : "", zn_kind_name((zn_kind)kind),
                 zn_ledger_kind(ledger, (zn_kind)kind));
-    fprintf(f, "},\"comm_bytes\":0,\"nvme_read_bytes\":0,\"nvme_write_bytes\":0");
+    fprintf(f, "},\"comm_bytes\":%llu,\"nvme_read_bytes\":0,\"nvme_write_bytes\":0",
+            (unsigned long long)s->comm_bytes);
 }
 
 zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)
@@ -63,8 +64,8 @@ zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const z
     } else {
         fprintf(f, ",\"loss\":%.9g,\"grad_norm\":%.9g", s->loss, s->grad_norm);
     }
-    fprintf(f, ",\"lr\":%.17g,\"scale\":1,\"tokens\":%lld,\"seconds\":%.17g,\"tokens_per_second\":%.17g",
-            s->lr, (long long)s->tokens, s->seconds, (double)s->tokens / s->seconds);
+    fprintf(f, ",\"lr\":%.17g,\"scale\":%.9g,\"tokens\":%lld,\"seconds\":%.17g,\"tokens_per_second\":%.17g",
+            s->lr, s->scale, (long long)s->tokens, s->seconds, (double)s->tokens / s->seconds);
     if (!isnan(s->eval_loss))
         fprintf(f, ",\"eval_loss\":%.9g", s->eval_loss);
     put_memory(f, s, ledger);

@@ -96,8 +96,10 @@ static void add_run(zn_text *t, const struct zn_run *run, const struct zn_train_
     zn_text_add(t, ",\n  \"recompute\": %s,\n  \"memory_limit\": %zu,\n  \"seed\": %llu,\n  \"shuffle\": %s",
                 e->recompute ? "true" : "false", run->memory_limit, (unsigned long long)o->seed,
                 o->shuffle ? "true" : "false");
-    zn_text_add(t, ",\n  \"ranks\": 1,\n  \"stage\": 0,\n  \"threads\": %d,\n  \"isa\": \"%s\"\n}\n", run->threads,
-                run->isa);
+    zn_text_add(t, ",\n  \"ranks\": %d,\n  \"stage\": %d,\n  \"reduce\": \"%s\"", zn_comm_n_ranks(run->comm),
+                e->stage, e->reduce_every ? "every" : "last");
+    zn_text_add(t, ",\n  \"prefetch_bytes\": %zu,\n  \"persist_below\": %zu", e->prefetch_bytes, e->persist_bytes);
+    zn_text_add(t, ",\n  \"threads\": %d,\n  \"isa\": \"%s\"\n}\n", run->threads, run->isa);
 }
 
 zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
@@ -155,7 +157,7 @@ static zn_status write_config(const char *folder, const char *model_folder, stru
     return status;
 }
 
-zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run)
+static zn_status write_small_files(const char *folder, const char *model_folder, struct zn_run *run)
 {
     static const char *const names[] = {
         "generation_config.json",  "tokenizer.json",    "tokenizer_config.json", "tokenizer.model",
@@ -163,6 +165,12 @@ zn_status zn_output_write_model(const char *folder, const char *model_folder, st
         "chat_template.jinja"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         ZN_TRY(copy_named(model_folder, folder, names[i]));
-    ZN_TRY(write_config(folder, model_folder, run));
-    return zn_weights_export(run->engine, run->model, folder, &run->style);
+    return write_config(folder, model_folder, run);
+}
+
+zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run)
+{
+    bool writes = zn_comm_rank(run->comm) == 0;
+    ZN_TRY(zn_comm_agree(run->comm, writes ? write_small_files(folder, model_folder, run) : ZN_OK));
+    return zn_weights_export(run->engine, run->comm, run->model, folder, &run->style);
 }

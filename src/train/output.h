@@ -13,7 +13,7 @@ zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
                               const struct zn_train_options *options,
                               const struct zn_engine_options *engine);
 
-/* Weights, config.json and the tokenizer's files. */
+/* Weights, config.json and the tokenizer's files. Collective; rank 0 writes. */
 zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run);
 
 #endif

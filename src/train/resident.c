@@ -41,22 +41,23 @@ const struct zn_param_hooks zn_resident_hooks = {.acquire = acquire,
                                                  .close_gradient = close_gradient,
                                                  .constant = constant_at};
 
-zn_status zn_resident_types(const zn_model *model, const zn_model_files *files,
-                            const struct zn_weights_style *style, zn_dtype *types)
+zn_status zn_resident_type(const zn_model *model, const zn_model_files *files,
+                           const struct zn_weights_style *style, zn_dtype *type)
 {
+    zn_dtype common = style->dtype, one;
     for (int i = 0; i < model->module->n_params; i++) {
-        const zn_param *p = &model->module->params[i];
         struct zn_model_tensor found;
-        ZN_TRY(zn_weights_find(model, files, style, p, &found));
-        if (!zn_st_dtype_is_float(found.tensor->dtype, &types[i]) || p->ndim < 2)
-            types[i] = ZN_F32;
+        ZN_TRY(zn_weights_find(model, files, style, &model->module->params[i], &found));
+        if (!zn_st_dtype_is_float(found.tensor->dtype, &one) || one != common)
+            common = ZN_F32;
     }
+    *type = common;
     return ZN_OK;
 }
 
 static size_t param_bytes(const zn_resident *r, int i)
 {
-    return (size_t)r->module->params[i].n_elements * zn_dtype_bytes(r->types[i]);
+    return (size_t)r->module->params[i].n_elements * zn_dtype_bytes(r->type);
 }
 
 static zn_status place_params(zn_resident *r)
@@ -93,17 +94,13 @@ static zn_status place_constants(zn_resident *r)
 }
 
 zn_status zn_resident_init(zn_resident *r, zn_device *device, const zn_module *module,
-                           const zn_dtype *types)
+                           zn_dtype type)
 {
-    size_t n = (size_t)module->n_params;
-    *r = (zn_resident){.device = device, .module = module};
-    r->types = calloc(n, sizeof *r->types);
-    r->params = calloc(n, sizeof *r->params);
+    *r = (zn_resident){.device = device, .module = module, .type = type};
+    r->params = calloc((size_t)module->n_params, sizeof *r->params);
     r->constants = calloc((size_t)module->n_constants + 1, sizeof *r->constants);
-    if (!r->types || !r->params || !r->constants)
+    if (!r->params || !r->constants)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a list of parameters");
-    for (size_t i = 0; i < n; i++)
-        r->types[i] = types[i];
     ZN_TRY(place_params(r));
     return place_constants(r);
 }
@@ -116,7 +113,6 @@ void zn_resident_fini(zn_resident *r)
         if (r->constants[i])
             zn_device_free(r->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, r->constants[i],
                            constant_bytes(r, i));
-    free(r->types);
     free(r->params);
     free(r->constants);
     *r = (zn_resident){0};
@@ -126,9 +122,9 @@ void zn_resident_fini(zn_resident *r)
 static zn_status load_piece(zn_resident *r, const zn_param *p, const struct zn_model_tensor *from,
                             int64_t at, int64_t n, float *piece)
 {
-    zn_dtype type = r->types[p->index], stored;
-    size_t size = zn_dtype_bytes(type), n_bytes = (size_t)n * size;
-    if (zn_st_dtype_is_float(from->tensor->dtype, &stored) && stored == type)
+    zn_dtype stored;
+    size_t size = zn_dtype_bytes(r->type), n_bytes = (size_t)n * size;
+    if (zn_st_dtype_is_float(from->tensor->dtype, &stored) && stored == r->type)
         ZN_TRY(zn_st_read_raw(from->file, from->tensor, (uint64_t)at * size, n_bytes, piece));
     else
         ZN_TRY(zn_st_read_f32(from->file, from->tensor, at, n, piece));

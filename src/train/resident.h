@@ -1,5 +1,5 @@
-/* All parameters of a model in memory, to be read only: what generation runs on. Matrices keep the
- * type of their file, since reading them is what generation waits for; vectors are fp32. */
+/* All parameters of a model in memory, to be read only: what generation runs on. They keep the type of
+ * their files, since reading them is what generation waits for. */
 #ifndef ZN_TRAIN_RESIDENT_H
 #define ZN_TRAIN_RESIDENT_H
 
@@ -9,7 +9,7 @@
 typedef struct zn_resident {
     zn_device *device;       /* borrowed */
     const zn_module *module; /* borrowed */
-    zn_dtype *types;         /* by index of the parameter */
+    zn_dtype type;
     zn_addr *params;         /* by index */
     zn_addr *constants;      /* by index */
     zn_addr base;            /* of the parameters, one block */
@@ -19,14 +19,14 @@ typedef struct zn_resident {
 /* What an operator reaches the parameters by; `self` is the zn_resident. */
 extern const struct zn_param_hooks zn_resident_hooks;
 
-/* The type in which each parameter is kept, by index; `types` has room for all. */
-zn_status zn_resident_types(const zn_model *model, const zn_model_files *files,
-                            const struct zn_weights_style *style, zn_dtype *types);
+/* The type that parameters can be kept in without a loss: the folder's, fp32 where it has several. */
+zn_status zn_resident_type(const zn_model *model, const zn_model_files *files,
+                           const struct zn_weights_style *style, zn_dtype *type);
 
 /* Allocates on the device (charged to its ledger) and writes the constants. fini is legal after a
  * failure. */
 zn_status zn_resident_init(zn_resident *resident, zn_device *device, const zn_module *module,
-                           const zn_dtype *types);
+                           zn_dtype type);
 void zn_resident_fini(zn_resident *resident);
 
 /* Fills the parameters from the folder; blocks. `progress`, when not NULL, is told the bytes that

@@ -15,9 +15,11 @@ enum { CONFIG_BYTES = 16 * 1024 * 1024 };
 /* What the process needs beside the manifest: code, libraries, BLAS buffers, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
 
-void zn_run_init(struct zn_run *run, const struct zn_train_listener *listener)
+void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listener *listener)
 {
-    *run = (struct zn_run){.listener = *listener};
+    *run = (struct zn_run){.comm = comm};
+    if (zn_comm_rank(comm) == 0)
+        run->listener = *listener;
     zn_clock_init_real(&run->clock);
     zn_ledger_init(&run->ledger);
 }
@@ -91,11 +93,15 @@ zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_sc
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
 {
     ZN_TRY(zn_machine_read("", &run->machine));
-    if (threads > run->machine.n_logical)
+    /* More threads than processors only cost time; tests of thread counts want them anywhere. */
+    const char *allowed = getenv("ZINC_ALLOW_OVERSUBSCRIPTION");
+    if (threads > run->machine.n_logical && !(allowed && strcmp(allowed, "1") == 0))
         return zn_fail(ZN_ERR_USAGE, "--threads %d: this process may run on %d processors", threads,
                        run->machine.n_logical);
-    run->threads = threads ? threads : run->machine.n_cores;
-    size_t available = run->machine.memory_available;
+    int n_local = zn_comm_n_local(run->comm);
+    int share = run->machine.n_cores / n_local;
+    run->threads = threads ? threads : share > 0 ? share : 1;
+    size_t available = run->machine.memory_available / (size_t)n_local;
     run->memory_limit = memory_limit ? memory_limit : available / 10 * 9;
     return zn_cpu_isa_choose(NULL, &run->isa);
 }
@@ -122,7 +128,7 @@ zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const c
     struct zn_token_source_options options = {
         .vocab_size = vocabulary,
         .end_of_text = vocabulary > 256 ? 256 : -1,
-        .bytes = vocabulary >= 256 && !has_tokenizer(folder),
+        .bytes = !has_tokenizer(folder),
     };
     return zn_tokens_open(paths, n_paths, &options, source);
 }
@@ -132,39 +138,53 @@ static size_t plan_bytes(const zn_engine_plan *plan)
     return zn_manifest_bytes(&plan->manifest, ZN_N_TIERS, ZN_N_KINDS) + PROCESS_BYTES;
 }
 
-zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, int recompute)
+static zn_status try_plan(struct zn_run *run, const struct zn_engine_options *options, bool *fits)
 {
-    options->recompute = recompute == 1;
-    options->keep_logits = true;
-    ZN_TRY(zn_dry_run(run->model->module, options, &run->plan));
-    if (plan_bytes(&run->plan) <= run->memory_limit)
-        return ZN_OK;
-    /* What saves memory at the price of work, the cheapest first; no choice changes a bit. */
-    for (int saving = 0; saving < 2; saving++) {
-        if (saving == 0 && (recompute != -1 || !options->trains))
-            continue;
-        if (saving == 0)
-            options->recompute = true;
-        else
-            options->keep_logits = false;
-        zn_engine_plan_fini(&run->plan);
-        ZN_TRY(zn_dry_run(run->model->module, options, &run->plan));
-        if (plan_bytes(&run->plan) <= run->memory_limit)
-            return ZN_OK;
+    zn_engine_plan_fini(&run->plan);
+    ZN_TRY(zn_dry_run(run->model->module, options, zn_comm_n_ranks(run->comm), &run->plan));
+    *fits = plan_bytes(&run->plan) <= run->memory_limit;
+    return ZN_OK;
+}
+
+/* Gradients are summed over ranks once a step where that costs no memory. */
+static void apply_stage(struct zn_engine_options *options, const struct zn_choices *choices, int stage)
+{
+    options->stage = stage;
+    options->reduce_every = choices->reduce_every >= 0 ? choices->reduce_every : stage >= 2;
+}
+
+/* From the fastest to the leanest; only the stage and --reduce change the order of sums. */
+zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
+{
+    static const struct {
+        bool recompute, keep_logits;
+    } savings[] = {{false, true}, {true, true}, {true, false}};
+    int first = choices->stage >= 0 ? choices->stage : 0;
+    int last = choices->stage >= 0 ? choices->stage : zn_comm_n_ranks(run->comm) > 1 ? 3 : 0;
+    for (size_t i = 0; i < sizeof savings / sizeof savings[0]; i++) {
+        options->recompute = choices->recompute >= 0 ? choices->recompute : savings[i].recompute;
+        options->keep_logits = savings[i].keep_logits;
+        for (int stage = first; stage <= last; stage++) {
+            bool fits;
+            apply_stage(options, choices, stage);
+            ZN_TRY(try_plan(run, options, &fits));
+            if (fits)
+                return ZN_OK;
+        }
     }
     char need[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
     return zn_fail(ZN_ERR_MEMORY, "needs %s, the limit is %s; a smaller --micro-batch or --seq-len%s helps",
                    zn_size_text(plan_bytes(&run->plan), need), zn_size_text(run->memory_limit, limit),
-                   recompute == 0 ? " or --recompute on" : "");
+                   choices->recompute == 0 ? " or --recompute on" : "");
 }
 
 zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, uint64_t seed)
 {
     ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
-    ZN_TRY(zn_engine_create(run->device, run->model->module, options, &run->plan, &run->engine));
+    ZN_TRY(zn_engine_create(run->device, run->comm, run->model->module, options, &run->plan, &run->engine));
     if (run->files)
-        return zn_weights_load(run->engine, run->model, run->files, &run->style);
-    for (int i = 0; i < run->model->module->n_params; i++)
+        ZN_TRY(zn_weights_load(run->engine, run->model, run->files, &run->style));
+    for (int i = 0; !run->files && i < run->model->module->n_params; i++)
         ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
-    return ZN_OK;
+    return zn_engine_publish(run->engine);
 }

@@ -12,6 +12,7 @@ struct zn_run {
     struct zn_train_listener listener;
     zn_clock clock;
     zn_ledger ledger;
+    zn_comm *comm; /* borrowed */
     struct zn_machine machine;
     zn_json *config;
     zn_model *model;
@@ -26,7 +27,7 @@ struct zn_run {
 };
 
 /* Each step of the set-up; the caller calls fini whatever happened. */
-void zn_run_init(struct zn_run *run, const struct zn_train_listener *listener);
+void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listener *listener);
 void zn_run_fini(struct zn_run *run);
 
 void zn_run_note(const struct zn_run *run, const char *format, ...) ZN_PRINTF(2, 3);
@@ -36,20 +37,28 @@ void zn_run_note(const struct zn_run *run, const char *format, ...) ZN_PRINTF(2,
 zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
                             int64_t *seq_len);
 
-/* Threads (0: physical cores) and the memory limit (0: 90% of what is left). */
+/* Threads (0: physical cores) and the memory limit (0: 90% of what is left), shared among the ranks of the
+ * node. */
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit);
 
 /* Opens data: token files, or text as bytes where the folder has no tokenizer. */
 zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const char *const *paths,
                            size_t n_paths, zn_token_source **source);
 
-/* Dry run; the plan must fit the limit. options->recompute is chosen when `recompute` is -1. */
-zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, int recompute);
+/* What the planner may choose: -1 stands for "choose". */
+struct zn_choices {
+    int stage, recompute;
+    int reduce_every; /* -1: only where it must */
+};
 
-/* Makes device and engine and fills the parameters. */
+/* Dry runs until the plan fits the limit; options says what was chosen. Not collective. */
+zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options,
+                      const struct zn_choices *choices);
+
+/* Makes device and engine and fills the parameters. Collective. */
 zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, uint64_t seed);
 
-/* Mean loss over all windows of the source, in order. */
+/* Mean loss over all windows of the source, which the ranks share. Collective. */
 zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *options,
                           const zn_token_source *source, struct zn_eval_result *result);
 

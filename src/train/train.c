@@ -7,20 +7,28 @@
 #include <sys/resource.h>
 
 #include "base/files.h"
+#include "train/agreement.h"
 #include "train/batch.h"
 #include "train/metrics.h"
 #include "train/order.h"
 #include "train/output.h"
 #include "train/run.h"
 #include "train/schedule.h"
+#include "train/train.h"
+#include "zero/precision.h"
 
 enum { MAX_SKIPPED = 10 };
+
+/* Stage 3: how far gathers run ahead of their use, and which units stay gathered. */
+static const size_t DEFAULT_PREFETCH = 64 * 1024 * 1024, DEFAULT_PERSIST = 64 * 1024;
 
 struct training {
     struct zn_train_options options; /* with its defaults resolved */
     struct zn_run run;
     struct zn_engine_options engine;
+    struct zn_choices choices;
     struct zn_schedule schedule;
+    zn_loss_scale loss_scale;
     struct zn_order order;
     zn_token_source *data, *eval_data;
     zn_metrics *metrics;
@@ -41,6 +49,13 @@ void zn_train_options_init(struct zn_train_options *options)
         .eps = 1e-8,
         .lr_schedule = "constant",
         .clip = 1.0,
+        .dynamic_loss_scale = true,
+        .loss_scale_window = 1000,
+        .hysteresis = 2,
+        .loss_scale_min = 1,
+        .stage = -1,
+        .prefetch_bytes = SIZE_MAX,
+        .persist_below = SIZE_MAX,
         .recompute = -1,
         .seed = 1,
         .shuffle = true,
@@ -59,19 +74,38 @@ static zn_status parse_optimizer(const char *name, zn_optimizer *optimizer)
     return zn_fail(ZN_ERR_USAGE, "--optimizer: '%s' is not one of adamw, adam, sgd", name);
 }
 
-/* fp32 is what this version trains in; a 16-bit folder is never widened by surprise. */
+/* A 16-bit folder is trained in bf16 unless the person says otherwise. */
 static zn_status resolve_types(struct training *t)
 {
     struct zn_train_options *o = &t->options;
-    zn_dtype precision = t->run.style.dtype == ZN_F32 ? ZN_F32 : ZN_BF16;
+    t->engine.type = t->run.style.dtype == ZN_F32 ? ZN_F32 : ZN_BF16;
     if (o->precision)
-        ZN_TRY(zn_dtype_parse(o->precision, "--precision", &precision));
-    if (precision != ZN_F32)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "--precision %s%s: not in this build; --precision fp32 is",
-                       zn_dtype_name(precision), o->precision ? "" : " (the folder's own)");
-    o->precision = "fp32";
+        ZN_TRY(zn_dtype_parse(o->precision, "--precision", &t->engine.type));
+    o->precision = zn_dtype_name(t->engine.type);
     if (o->output_dtype)
         ZN_TRY(zn_dtype_parse(o->output_dtype, "--output-dtype", &t->run.style.dtype));
+    struct zn_loss_scale_options scale = {.initial = 1};
+    if (t->engine.type == ZN_F16)
+        scale = (struct zn_loss_scale_options){.dynamic = o->dynamic_loss_scale,
+                                               .initial = o->loss_scale > 0 ? o->loss_scale : 65536,
+                                               .window = o->loss_scale_window,
+                                               .hysteresis = o->hysteresis,
+                                               .min = o->loss_scale_min};
+    zn_loss_scale_init(&t->loss_scale, &scale);
+    return ZN_OK;
+}
+
+static zn_status resolve_choices(struct training *t)
+{
+    const struct zn_train_options *o = &t->options;
+    t->choices = (struct zn_choices){.stage = o->stage, .recompute = o->recompute, .reduce_every = -1};
+    if (o->reduce)
+        t->choices.reduce_every = strcmp(o->reduce, "every") == 0;
+    if (t->choices.reduce_every == 0 && o->stage >= 2)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %d reduces every micro-batch", o->stage);
+    t->engine.prefetch_bytes = o->prefetch_bytes == SIZE_MAX ? DEFAULT_PREFETCH : o->prefetch_bytes;
+    t->engine.reuse_bytes = t->engine.prefetch_bytes;
+    t->engine.persist_bytes = o->persist_below == SIZE_MAX ? DEFAULT_PERSIST : o->persist_below;
     return ZN_OK;
 }
 
@@ -79,7 +113,7 @@ static zn_status resolve_steps(struct training *t)
 {
     struct zn_train_options *o = &t->options;
     ZN_TRY(zn_tokens_n_windows(t->data, t->engine.time, &t->order.n_windows));
-    double per_step = (double)(o->micro_batch * o->accumulate);
+    double per_step = (double)(o->micro_batch * o->accumulate * zn_comm_n_ranks(t->run.comm));
     if (o->steps < 0)
         o->steps = (int64_t)ceil(o->epochs * (double)t->order.n_windows / per_step);
     t->order.seed = o->seed;
@@ -120,7 +154,8 @@ static void report_plan(const struct training *t)
         .architecture = run->model->architecture,
         .n_parameters = zn_model_n_elements(run->model),
         .steps = t->options.steps,
-        .tokens_per_step = t->engine.micro_batch * t->engine.accumulate * t->engine.time,
+        .tokens_per_step =
+            t->engine.micro_batch * t->engine.accumulate * t->engine.time * zn_comm_n_ranks(run->comm),
         .parameters = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_PARAMETERS),
         .gradients = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_GRADIENTS),
         .optimizer = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_OPTIMIZER),
@@ -128,6 +163,9 @@ static void report_plan(const struct training *t)
         .buffers = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_BUFFERS),
         .memory_limit = run->memory_limit,
         .recompute = t->engine.recompute,
+        .ranks = zn_comm_n_ranks(run->comm),
+        .stage = t->engine.stage,
+        .precision = t->options.precision,
         .threads = run->threads,
         .isa = run->isa,
     };
@@ -147,6 +185,8 @@ static zn_status make_batches(struct training *t)
 static zn_status open_log(struct training *t)
 {
     const struct zn_train_options *o = &t->options;
+    if (zn_comm_rank(t->run.comm) != 0)
+        return ZN_OK;
     if (o->log)
         return zn_metrics_create(o->log, &t->metrics);
     char *path;
@@ -156,12 +196,14 @@ static zn_status open_log(struct training *t)
     return status;
 }
 
-static zn_status set_up(struct training *t)
+/* Everything up to the plan: no rank waits for another here. */
+static zn_status open_inputs(struct training *t)
 {
     struct zn_train_options *o = &t->options;
     struct zn_run *run = &t->run;
     t->engine.time = o->seq_len;
     ZN_TRY(resolve_engine(t));
+    ZN_TRY(resolve_choices(t));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
     ZN_TRY(resolve_types(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
@@ -172,22 +214,40 @@ static zn_status set_up(struct training *t)
         ZN_TRY(zn_run_open_data(run, o->model, o->eval_data, o->n_eval_data, &t->eval_data));
         ZN_TRY(zn_tokens_n_windows(t->eval_data, t->engine.time, &n_windows));
     }
-    ZN_TRY(zn_run_plan(run, &t->engine, o->recompute));
+    return make_batches(t);
+}
+
+static zn_status open_output(struct training *t)
+{
+    const struct zn_train_options *o = &t->options;
+    if (zn_comm_rank(t->run.comm) != 0)
+        return ZN_OK;
     report_plan(t);
     ZN_TRY(zn_output_prepare(o->output, o->model, o->overwrite));
-    ZN_TRY(make_batches(t));
-    ZN_TRY(zn_run_start(run, &t->engine, o->seed));
-    ZN_TRY(zn_output_write_run(o->output, run, o, &t->engine));
+    ZN_TRY(zn_output_write_run(o->output, &t->run, o, &t->engine));
     return open_log(t);
 }
 
-/* Step s (from 0), accumulation a, row b takes sample (s·A + a)·B + b. */
+/* All ranks succeed or none. */
+static zn_status set_up(struct training *t)
+{
+    zn_comm *comm = t->run.comm;
+    ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
+    ZN_TRY(zn_agree_on_memory(&t->run));
+    ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
+    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data));
+    ZN_TRY(zn_comm_agree(comm, open_output(t)));
+    return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, t->options.seed));
+}
+
+/* Step s (from 0), accumulation a, rank r, row b takes sample ((s·A + a)·N + r)·B + b. */
 static zn_status fill_batches(struct training *t, int64_t step, int64_t *n_targets)
 {
     *n_targets = 0;
     for (int64_t a = 0; a < t->engine.accumulate; a++) {
         for (int64_t b = 0; b < t->engine.micro_batch; b++) {
-            int64_t sample = (step * t->engine.accumulate + a) * t->engine.micro_batch + b;
+            int64_t turn = (step * t->engine.accumulate + a) * zn_comm_n_ranks(t->run.comm);
+            int64_t sample = (turn + zn_comm_rank(t->run.comm)) * t->engine.micro_batch + b;
             ZN_TRY(zn_host_batch_fill(&t->batches[a], b, t->data, zn_order_window(&t->order, sample)));
         }
         *n_targets += zn_host_batch_n_targets(&t->batches[a]);
@@ -195,16 +255,35 @@ static zn_status fill_batches(struct training *t, int64_t step, int64_t *n_targe
     return ZN_OK;
 }
 
+/* Targets of the step over all ranks. */
+static zn_status count_targets(struct training *t, int64_t mine, int64_t *sum)
+{
+    int n_ranks = zn_comm_n_ranks(t->run.comm);
+    int64_t *all = calloc((size_t)n_ranks, sizeof *all);
+    *sum = 0;
+    if (!all)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
+    zn_status status = zn_comm_exchange(t->run.comm, &mine, sizeof mine, all);
+    for (int r = 0; r < n_ranks; r++)
+        *sum += all[r];
+    free(all);
+    return status;
+}
+
 static zn_status run_step(struct training *t, int64_t step, double lr, struct zn_verdict *verdict,
                           int64_t *n_targets)
 {
-    ZN_TRY(fill_batches(t, step, n_targets));
+    int64_t mine;
+    double loss_scale = t->loss_scale.scale;
+    ZN_TRY(fill_batches(t, step, &mine));
+    ZN_TRY(count_targets(t, mine, n_targets));
     if (*n_targets == 0)
         return zn_fail(ZN_ERR_INPUT, "step %lld has no target that counts", (long long)step + 1);
-    float scale = (float)(1.0 / (double)*n_targets);
+    float scale = (float)(loss_scale / (double)*n_targets);
     for (int64_t a = 0; a < t->engine.accumulate; a++)
-        ZN_TRY(zn_engine_micro_batch(t->run.engine, t->batches[a].ids, t->batches[a].targets, scale));
-    return zn_engine_finish_step(t->run.engine, lr, verdict);
+        ZN_TRY(zn_engine_micro_batch(t->run.engine, t->batches[a].ids, t->batches[a].targets, scale,
+                                     a == t->engine.accumulate - 1));
+    return zn_engine_finish_step(t->run.engine, lr, loss_scale, verdict);
 }
 
 static zn_status evaluate_if_due(struct training *t, int64_t step, double *loss)
@@ -227,15 +306,45 @@ static size_t peak_resident(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
+static uint64_t bytes_sent(const struct training *t)
+{
+    uint64_t sum = 0;
+    for (int kind = 0; kind < ZN_N_COMM_KINDS; kind++)
+        sum += zn_comm_sent(t->run.comm, (zn_comm_kind)kind);
+    return sum;
+}
+
 static zn_status report_step(struct training *t, struct zn_step_report *report)
 {
     report->steps = t->options.steps;
     report->device_bytes = t->run.ledger.tier_peak[ZN_TIER_DEVICE];
     report->resident_bytes = peak_resident();
-    ZN_TRY(zn_metrics_step(t->metrics, report, &t->run.ledger));
+    if (t->metrics)
+        ZN_TRY(zn_metrics_step(t->metrics, report, &t->run.ledger));
     if (t->run.listener.step)
         t->run.listener.step(t->run.listener.self, report);
     return ZN_OK;
+}
+
+static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *verdict)
+{
+    int64_t n_targets;
+    uint64_t sent = bytes_sent(t);
+    double start = zn_clock_now(&t->run.clock);
+    double lr = zn_schedule_lr(&t->schedule, zn_engine_updates(t->run.engine) + 1);
+    ZN_TRY(run_step(t, step, lr, verdict, &n_targets));
+    struct zn_step_report report = {.step = step + 1,
+                                    .loss = verdict->loss / (double)n_targets,
+                                    .grad_norm = verdict->norm,
+                                    .lr = lr,
+                                    .scale = t->loss_scale.scale,
+                                    .seconds = zn_clock_now(&t->run.clock) - start,
+                                    .tokens = n_targets,
+                                    .skipped = verdict->skipped,
+                                    .reason = verdict->reason,
+                                    .comm_bytes = bytes_sent(t) - sent};
+    ZN_TRY(evaluate_if_due(t, step + 1, &report.eval_loss));
+    return report_step(t, &report);
 }
 
 static zn_status run_steps(struct training *t)
@@ -243,21 +352,12 @@ static zn_status run_steps(struct training *t)
     int n_skipped = 0;
     for (int64_t step = 0; step < t->options.steps; step++) {
         struct zn_verdict verdict;
-        int64_t n_targets;
-        double start = zn_clock_now(&t->run.clock);
-        double lr = zn_schedule_lr(&t->schedule, zn_engine_updates(t->run.engine) + 1);
-        ZN_TRY(run_step(t, step, lr, &verdict, &n_targets));
-        struct zn_step_report report = {.step = step + 1,
-                                        .loss = verdict.loss / (double)n_targets,
-                                        .grad_norm = verdict.norm,
-                                        .lr = lr,
-                                        .seconds = zn_clock_now(&t->run.clock) - start,
-                                        .tokens = n_targets,
-                                        .skipped = verdict.skipped,
-                                        .reason = verdict.reason};
-        ZN_TRY(evaluate_if_due(t, step + 1, &report.eval_loss));
-        ZN_TRY(report_step(t, &report));
-        n_skipped = verdict.skipped ? n_skipped + 1 : 0;
+        ZN_TRY(one_step(t, step, &verdict));
+        if (!verdict.skipped)
+            n_skipped = 0;
+        else if (t->engine.type != ZN_F16 || zn_loss_scale_is_least(&t->loss_scale))
+            n_skipped++;
+        zn_loss_scale_update(&t->loss_scale, verdict.skipped);
         if (n_skipped == MAX_SKIPPED)
             return zn_fail(ZN_ERR_NUMERIC, "%d steps in a row were skipped, the last (%lld) because the %s",
                            MAX_SKIPPED, (long long)step + 1, verdict.reason);
@@ -265,15 +365,19 @@ static zn_status run_steps(struct training *t)
     return ZN_OK;
 }
 
-zn_status zn_train(const struct zn_train_options *options)
+zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm)
 {
     struct training t = {.options = *options};
-    zn_run_init(&t.run, &options->listener);
+    zn_run_init(&t.run, comm, &options->listener);
     zn_status status = set_up(&t);
     if (status == ZN_OK)
         status = run_steps(&t);
     if (status == ZN_OK)
         status = zn_output_write_model(t.options.output, t.options.model, &t.run);
+    if (status == ZN_OK && t.run.listener.end)
+        t.run.listener.end(t.run.listener.self, t.options.output);
+    if (status != ZN_OK)
+        zn_comm_abort(comm, status);
     zn_metrics_destroy(t.metrics);
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
         zn_host_batch_fini(&t.batches[a]);
@@ -281,5 +385,16 @@ zn_status zn_train(const struct zn_train_options *options)
     zn_tokens_close(t.data);
     zn_tokens_close(t.eval_data);
     zn_run_fini(&t.run);
+    return status;
+}
+
+zn_status zn_train(const struct zn_train_options *options)
+{
+    zn_clock clock;
+    zn_comm *comm;
+    zn_clock_init_real(&clock);
+    ZN_TRY(zn_comm_is_launched() ? zn_comm_create_mpi(&clock, &comm) : zn_comm_create_self(&clock, &comm));
+    zn_status status = zn_train_as_rank(options, comm);
+    zn_comm_destroy(comm);
     return status;
 }

@@ -58,6 +58,7 @@ for command in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' "$work/help"); do
     expect 0 "$command" --help
     holds out "usage: zinc $command"
     holds out "example: zinc $command"
+    grep -q '……' "$work/out" && { echo "zinc $command --help says … twice"; failures=$((failures + 1)); }
     expect 2 "$command" --no-such-flag
     holds err "zinc $command: unknown flag --no-such-flag"
     is_empty out

@@ -1,4 +1,5 @@
 /* Moving, filling and elementwise kernels. */
+#include "device/halves.h"
 #include "device/kernel_test.h"
 
 static const int64_t sizes[] = {0, 1, 15, 16, 17, 32768, 1000003};
@@ -85,6 +86,43 @@ static void add_and_mul_are_exact_and_may_be_in_place(void **state)
     }
 }
 
+/* Normal values with the first of them special: ties, subnormals, overflow, infinities, NaN. */
+static float *new_hard_values(int64_t n)
+{
+    static const float hard[] = {
+        0.0f,     -0.0f, 1.00390625f, 1.01171875f, 0x1.ffcp-15f, 0x1p-24f, 0x1.8p-25f, 65519.0f,
+        65520.0f, -1e9f, 0x1.ffp127f, INFINITY,    -INFINITY,    NAN,      1e-39f,     -0x1p-149f};
+    float *x = new_normal(n, 9);
+    for (int64_t i = 0; i < n && i < (int64_t)COUNT(hard); i++)
+        x[i] = hard[i];
+    return x;
+}
+
+static void round_is_a_cast_there_and_back(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < 2 * COUNT(sizes); s++) {
+        zn_dtype type = s % 2 ? ZN_BF16 : ZN_F16;
+        int64_t n = sizes[s / 2];
+        size_t n_bytes = (size_t)n * sizeof(float);
+        float *x = new_hard_values(n), *want = new_hard_values(n);
+        free(round_to(want, n, type));
+        struct zn_round_args a = {ADDRESS(x), type, n};
+        run_everywhere(ZN_KERNEL_round, &a, &(struct output){x, n_bytes}, 1);
+        assert_memory_equal(x, want, n_bytes);
+        free(x);
+        free(want);
+    }
+}
+
+static void round_to_another_type_is_refused(void **state)
+{
+    (void)state;
+    struct zn_round_args a = {.type = ZN_F32};
+    assert_int_equal(run_on(NULL, 1, ZN_KERNEL_round, &a), ZN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(zn_error_message(), "fp32"));
+}
+
 static void fill_normal_has_the_moments(void **state)
 {
     (void)state;
@@ -138,6 +176,8 @@ int main(void)
         cmocka_unit_test(copy_moves_exactly_its_bytes),
         cmocka_unit_test(fill_sets_every_element),
         cmocka_unit_test(add_and_mul_are_exact_and_may_be_in_place),
+        cmocka_unit_test(round_is_a_cast_there_and_back),
+        cmocka_unit_test(round_to_another_type_is_refused),
         cmocka_unit_test(fill_normal_has_the_moments),
         cmocka_unit_test(fill_normal_does_not_depend_on_cuts),
     };

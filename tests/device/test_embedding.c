@@ -1,4 +1,5 @@
 /* Embeddings taken by id, and gradients that are sums in row order, to the bit. */
+#include "device/halves.h"
 #include "device/variants.h"
 
 VARIANTS(embedding_forward)
@@ -49,6 +50,48 @@ static void forward_takes_rows_and_adds_positions(void **state)
             }
         free(table);
         free(positions);
+        free(expected);
+        free(y);
+    }
+}
+
+static void forward_of_16_bit_tables_has_the_bits_of_fp32(void **state)
+{
+    (void)state;
+    enum { WIDTH = 1100 }; /* more than one block of positions, and a tail */
+    int32_t ids[ROWS];
+    make_ids(ids);
+    for (int form = 0; form < 4; form++) {
+        zn_dtype type = form & 1 ? ZN_BF16 : ZN_F16;
+        float *table = random_floats("table", N_IDS * WIDTH, 1e-3);
+        float *positions = random_floats("positions", N_POSITIONS * WIDTH, 1e-6);
+        uint16_t *table_16 = round_to(table, N_IDS * WIDTH, type);
+        uint16_t *positions_16 = round_to(positions, N_POSITIONS * WIDTH, type);
+        float *expected = filled_floats(ROWS * WIDTH, 0), *y = filled_floats(ROWS * WIDTH, NAN);
+        struct zn_embedding_forward_args args = {
+            .y = address_of(expected),
+            .table = address_of(table),
+            .ids = address_of(ids),
+            .positions = form & 2 ? address_of(positions) : 0,
+            .rows = ROWS,
+            .width = WIDTH,
+            .period = PERIOD,
+        };
+        run_variant(&embedding_forward_variants[0], 1, &args);
+        args.y = address_of(y);
+        args.table = address_of(table_16);
+        args.positions = form & 2 ? address_of(positions_16) : 0;
+        args.table_type = type;
+        for (const struct variant *v = embedding_forward_variants; v->isa; v++)
+            for (int n_threads = 1; variant_runs_here(v) && n_threads <= 3; n_threads++) {
+                memset(y, 0xff, ROWS * WIDTH * sizeof *y);
+                run_variant(v, n_threads, &args);
+                assert_same_bits(v->isa, expected, y, ROWS * WIDTH);
+            }
+        free(table);
+        free(positions);
+        free(table_16);
+        free(positions_16);
         free(expected);
         free(y);
     }
@@ -111,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_takes_rows_and_adds_positions),
+        cmocka_unit_test(forward_of_16_bit_tables_has_the_bits_of_fp32),
         cmocka_unit_test(backward_sums_in_row_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* Layer norm and RMS norm against double precision and finite differences. */
+#include "device/halves.h"
 #include "device/kernel_test.h"
 
 static const float eps = 1e-5f;
@@ -11,6 +12,8 @@ struct norm {
     int64_t rows, cols;
     float *x, *weight, *bias, *y, *mean, *rstd;
     float *dy, *dx, *d_weight, *d_bias, *partial;
+    uint16_t *weight_16, *bias_16; /* used unless type is fp32 */
+    zn_dtype type;
 };
 
 static struct norm norm_init(int64_t rows, int64_t cols)
@@ -36,8 +39,28 @@ static struct norm norm_init(int64_t rows, int64_t cols)
     return t;
 }
 
+/* Weight and bias become what the type can hold, and are taken in that type from now on. */
+static void norm_narrow(struct norm *t, zn_dtype type)
+{
+    t->weight_16 = round_to(t->weight, t->cols, type);
+    t->bias_16 = round_to(t->bias, t->cols, type);
+    t->type = type;
+}
+
+static zn_addr weight_of(const struct norm *t)
+{
+    return t->type == ZN_F32 ? ADDRESS(t->weight) : ADDRESS(t->weight_16);
+}
+
+static zn_addr bias_of(const struct norm *t)
+{
+    return t->type == ZN_F32 ? ADDRESS(t->bias) : ADDRESS(t->bias_16);
+}
+
 static void norm_fini(struct norm *t)
 {
+    free(t->weight_16);
+    free(t->bias_16);
     float *all[] = {t->x,  t->weight, t->bias,     t->y,      t->mean,   t->rstd,
                     t->dy, t->dx,     t->d_weight, t->d_bias, t->partial};
     for (size_t i = 0; i < COUNT(all); i++)
@@ -64,8 +87,9 @@ static void run_layernorm(struct norm *t, bool with_bias)
     struct zn_layernorm_forward_args a = {
         .y = ADDRESS(t->y),
         .x = ADDRESS(t->x),
-        .weight = ADDRESS(t->weight),
-        .bias = with_bias ? ADDRESS(t->bias) : 0,
+        .weight = weight_of(t),
+        .weight_type = t->type,
+        .bias = with_bias ? bias_of(t) : 0,
         .mean = ADDRESS(t->mean),
         .rstd = ADDRESS(t->rstd),
         .rows = t->rows,
@@ -85,7 +109,8 @@ static void run_layernorm_backward(struct norm *t, bool with_bias)
         .d_bias = with_bias ? ADDRESS(t->d_bias) : 0,
         .dy = ADDRESS(t->dy),
         .x = ADDRESS(t->x),
-        .weight = ADDRESS(t->weight),
+        .weight = weight_of(t),
+        .weight_type = t->type,
         .mean = ADDRESS(t->mean),
         .rstd = ADDRESS(t->rstd),
         .partial = ADDRESS(t->partial),
@@ -102,7 +127,8 @@ static void run_rmsnorm(struct norm *t)
     struct zn_rmsnorm_forward_args a = {
         .y = ADDRESS(t->y),
         .x = ADDRESS(t->x),
-        .weight = ADDRESS(t->weight),
+        .weight = weight_of(t),
+        .weight_type = t->type,
         .rstd = ADDRESS(t->rstd),
         .rows = t->rows,
         .cols = t->cols,
@@ -120,7 +146,8 @@ static void run_rmsnorm_backward(struct norm *t)
         .d_weight = ADDRESS(t->d_weight),
         .dy = ADDRESS(t->dy),
         .x = ADDRESS(t->x),
-        .weight = ADDRESS(t->weight),
+        .weight = weight_of(t),
+        .weight_type = t->type,
         .rstd = ADDRESS(t->rstd),
         .partial = ADDRESS(t->partial),
         .rows = t->rows,
@@ -157,7 +184,8 @@ static void check_forward(const struct norm *t, bool centred, bool with_bias)
 }
 
 /* The derivative of sum(y × dy) of one row by x[i] or weight[i]. */
-static double slope(double *x, double *weight, const double *dy, int64_t n, bool centred, double *at)
+static double slope(double *x, double *weight, const double *dy, int64_t n, bool centred,
+                    double *at)
 {
     const double h = 1e-5;
     double *y = new_bytes((size_t)n * sizeof *y), saved = *at, sum[2] = {0, 0};
@@ -260,6 +288,41 @@ static void rmsnorm_backward_is_the_slope(void **state)
     }
 }
 
+static void run_all(struct norm *t, bool layernorm)
+{
+    if (layernorm) {
+        run_layernorm(t, true);
+        run_layernorm_backward(t, true);
+    } else {
+        run_rmsnorm(t);
+        run_rmsnorm_backward(t);
+    }
+}
+
+static void check_16_bits(int64_t rows, int64_t cols, zn_dtype type, bool layernorm)
+{
+    struct norm narrow = norm_init(rows, cols), wide = norm_init(rows, cols);
+    norm_narrow(&narrow, type);
+    memcpy(wide.weight, narrow.weight, (size_t)cols * sizeof(float));
+    memcpy(wide.bias, narrow.bias, (size_t)cols * sizeof(float));
+    run_all(&narrow, layernorm);
+    run_all(&wide, layernorm);
+    size_t n_bytes = (size_t)(rows * cols) * sizeof(float);
+    assert_memory_equal(narrow.y, wide.y, n_bytes);
+    assert_memory_equal(narrow.dx, wide.dx, n_bytes);
+    assert_memory_equal(narrow.d_weight, wide.d_weight, (size_t)cols * sizeof(float));
+    norm_fini(&narrow);
+    norm_fini(&wide);
+}
+
+static void weights_of_16_bits_have_the_bits_of_fp32(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (int form = 0; form < 4; form++)
+            check_16_bits(shapes[s][0], shapes[s][1], form & 1 ? ZN_BF16 : ZN_F16, form & 2);
+}
+
 static void no_rows_have_no_gradient(void **state)
 {
     (void)state;
@@ -278,6 +341,7 @@ int main(void)
         cmocka_unit_test(layernorm_backward_without_bias_leaves_it_alone),
         cmocka_unit_test(rmsnorm_forward_is_the_formula),
         cmocka_unit_test(rmsnorm_backward_is_the_slope),
+        cmocka_unit_test(weights_of_16_bits_have_the_bits_of_fp32),
         cmocka_unit_test(no_rows_have_no_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,8 +57,8 @@ static void memory_has_no_end_but_is_charged(void **state)
     assert_true(b - a >= n);
     assert_int_equal(zn_ledger_tier(&m->ledger, ZN_TIER_DEVICE), 2 * n);
     zn_addr none = 5;
-    assert_int_equal(
-        zn_device_alloc(m->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, SIZE_MAX, &none), ZN_ERR_MEMORY);
+    assert_int_equal(zn_device_alloc(m->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, SIZE_MAX, &none),
+                     ZN_ERR_MEMORY);
     assert_int_equal(none, 5);
 }
 
@@ -97,8 +97,7 @@ static void kernels_touch_no_memory(void **state)
     struct machine *m = *state;
     zn_addr x = allocate(m, 1 << 20);
     struct zn_sum_squares_args squares = {x, x, x, 100};
-    struct zn_embedding_forward_args embedding = {
-        .y = x, .table = x, .positions = x, .ids = x, .rows = 10, .width = 10, .period = 5};
+    struct zn_embedding_forward_args embedding = {x, x, x, x, 10, 10, 5, ZN_F32};
     assert_int_equal(zn_run_sum_squares(m->device, &squares), ZN_OK);
     assert_int_equal(zn_run_embedding_forward(m->device, &embedding), ZN_OK);
     assert_int_equal(m->device->ops->synchronize(m->device), ZN_OK);
@@ -173,6 +172,18 @@ static void bytes_are_what_must_move(void **state)
     gemm.adds = true;
     gemm.bias = 1;
     assert_true(zn_kernel_cost(ZN_KERNEL_gemm, &gemm).n_bytes == 4 * (21 + 35 + 30 + 5));
+    gemm.b_type = ZN_BF16;
+    assert_true(zn_kernel_cost(ZN_KERNEL_gemm, &gemm).n_bytes == 4 * (21 + 30 + 5) + 2 * 35);
+    gemm.bias_type = ZN_BF16;
+    assert_true(zn_kernel_cost(ZN_KERNEL_gemm, &gemm).n_bytes == 4 * (21 + 30) + 2 * (35 + 5));
+    struct zn_embedding_forward_args embedding = {
+        .rows = 3, .width = 5, .positions = 1, .table_type = ZN_F16};
+    assert_true(zn_kernel_cost(ZN_KERNEL_embedding_forward, &embedding).n_bytes ==
+                4 * 15 + 2 * 30 + 4 * 3);
+    struct zn_layernorm_forward_args norm = {
+        .rows = 3, .cols = 5, .bias = 1, .weight_type = ZN_F16};
+    assert_true(zn_kernel_cost(ZN_KERNEL_layernorm_forward, &norm).n_bytes ==
+                4 * (30 + 6) + 2 * 10);
     struct zn_adam_args adam = {.n_elements = 10, .copy = 1, .copy_type = ZN_BF16};
     assert_true(zn_kernel_cost(ZN_KERNEL_adam, &adam).n_bytes == 300);
     struct zn_cast_args cast = {.n_elements = 10, .src_type = ZN_F32, .dst_type = ZN_F16};

@@ -24,11 +24,6 @@ static const struct zn_cpu_kernels *kernels_of(const char *isa)
     return &zn_cpu_kernels_plain;
 }
 
-static void cpu_destroy(zn_device *device)
-{
-    free(device);
-}
-
 /* Bytes really mapped: whole pages, at least one. */
 static size_t mapped_bytes(size_t n_bytes)
 {
@@ -39,8 +34,8 @@ static size_t mapped_bytes(size_t n_bytes)
  * pages: mapped with room to spare, the ends given back. NULL when there is no memory. */
 static char *map_huge(size_t n_bytes)
 {
-    char *map = mmap(NULL, n_bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *map =
+        mmap(NULL, n_bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
     size_t before = (HUGE_PAGE - (uintptr_t)map % HUGE_PAGE) % HUGE_PAGE;
@@ -50,6 +45,18 @@ static char *map_huge(size_t n_bytes)
     /* Advice only: a system without large pages is slower, not wrong. */
     madvise(map + before, n_bytes, MADV_HUGEPAGE);
     return map + before;
+}
+
+static size_t scratch_bytes(const struct zn_cpu *cpu)
+{
+    return (size_t)cpu->n_threads * ZN_CPU_SCRATCH_BYTES;
+}
+
+static void cpu_destroy(zn_device *device)
+{
+    struct zn_cpu *cpu = (struct zn_cpu *)device;
+    munmap(cpu->scratch, scratch_bytes(cpu));
+    free(cpu);
 }
 
 static zn_status cpu_alloc(zn_device *device, size_t n_bytes, zn_addr *address)
@@ -126,9 +133,14 @@ zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads
     struct zn_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a device");
+    cpu->n_threads = n_threads;
+    cpu->scratch = (float *)map_huge(scratch_bytes(cpu));
+    if (!cpu->scratch) {
+        free(cpu);
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the scratch of %d threads", n_threads);
+    }
     zn_blas_init();
     cpu->device = (zn_device){.ops = &cpu_ops, .ledger = ledger, .clock = clock};
-    cpu->n_threads = n_threads;
     cpu->isa = chosen;
     cpu->kernels = kernels_of(chosen);
     *device = &cpu->device;

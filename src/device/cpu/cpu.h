@@ -8,9 +8,12 @@
 #include "device/cpu/isa.h"
 #include "device/device.h"
 
+enum { ZN_SCRATCH_FLOATS = ZN_CPU_SCRATCH_BYTES / 4 };
+
 struct zn_cpu {
     zn_device device;
     int n_threads;
+    float *scratch; /* ZN_SCRATCH_FLOATS for each thread, for the one kernel that runs */
     const char *isa;
     const struct zn_cpu_kernels *kernels;
 };
@@ -34,6 +37,12 @@ extern const struct zn_cpu_kernels zn_cpu_kernels_avx512;
 static inline float *zn_floats(zn_addr address)
 {
     return (float *)(uintptr_t)address;
+}
+
+/* A thread's part of the scratch. */
+static inline float *zn_scratch(const struct zn_cpu *cpu, int thread)
+{
+    return cpu->scratch ? cpu->scratch + (size_t)thread * ZN_SCRATCH_FLOATS : NULL;
 }
 
 static inline void *zn_pointer(zn_addr address)

@@ -105,6 +105,33 @@ zn_status ZN_K(cast)(const struct zn_cpu *cpu, const void *args)
     return ZN_OK;
 }
 
+static void round_range(const void *args, int64_t begin, int64_t end)
+{
+    enum { BLOCK = 512 };
+    uint16_t block[BLOCK];
+    const struct zn_round_args *a = args;
+    for (int64_t i = begin; i < end; i += BLOCK) {
+        int64_t n = zn_min_count(end - i, BLOCK);
+        float *x = zn_floats(a->x) + i;
+        if (a->type == ZN_BF16) {
+            zn_to_bf16(block, x, n);
+            zn_from_bf16(x, block, n);
+        } else {
+            zn_to_f16(block, x, n);
+            zn_from_f16(x, block, n);
+        }
+    }
+}
+
+zn_status ZN_K(round)(const struct zn_cpu *cpu, const void *args)
+{
+    const struct zn_round_args *a = args;
+    if (a->type != ZN_BF16 && a->type != ZN_F16)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "rounding to %s", zn_dtype_name(a->type));
+    zn_for_ranges(cpu, a->n_elements, round_range, a);
+    return ZN_OK;
+}
+
 static void fill_range(const void *args, int64_t begin, int64_t end)
 {
     const struct zn_fill_args *a = args;
@@ -125,8 +152,8 @@ static void fill_normal_range(const void *args, int64_t begin, int64_t end)
     const struct zn_fill_normal_args *a = args;
     float *dst = zn_floats(a->dst);
     for (int64_t i = begin; i < end; i++)
-        dst[i] = (float)((double)a->stddev *
-                         zn_random_normal(a->key, (uint64_t)a->first + (uint64_t)i));
+        dst[i] =
+            (float)((double)a->stddev * zn_random_normal(a->key, (uint64_t)a->first + (uint64_t)i));
 }
 
 zn_status ZN_K(fill_normal)(const struct zn_cpu *cpu, const void *args)

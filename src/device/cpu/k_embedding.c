@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/half.h"
 #include "device/cpu/ranges.h"
+#include "device/cpu/widen.h"
 
 enum {
     STRIPE = 64,     /* columns of one task: whole cache lines */
@@ -20,38 +20,36 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* dst(n) = elements first … first+n of a table, as fp32. */
-static void take_row(float *restrict dst, zn_addr table, zn_dtype type, int64_t first, int64_t n)
-{
-    if (type == ZN_BF16)
-        zn_from_bf16(dst, (const uint16_t *)zn_pointer(table) + first, n);
-    else if (type == ZN_F16)
-        zn_from_f16(dst, (const uint16_t *)zn_pointer(table) + first, n);
-    else
-        memcpy(dst, zn_floats(table) + first, (size_t)n * sizeof *dst);
-}
-
 static void add_to(float *restrict sum, const float *restrict x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         sum[i] += x[i];
 }
 
+/* y(n) += elements first … first+n of a table */
+static void add_widened(float *y, zn_addr table, zn_dtype type, int64_t first, int64_t n)
+{
+    enum { BLOCK = 512 };
+    float block[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t length = smaller(BLOCK, n - i);
+        zn_widen(block, table, type, first + i, length);
+        add_to(y + i, block, length);
+    }
+}
+
 zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
 {
     const struct zn_embedding_forward_args *a = args;
+    ZN_TRY(zn_check_real(a->table_type, "embedding"));
     const int32_t *ids = zn_pointer(a->ids);
     int64_t width = a->width;
 #pragma omp parallel for num_threads(cpu->n_threads) if (a->rows * width >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++) {
         float *y = zn_floats(a->y) + row * width;
-        take_row(y, a->table, a->table_type, ids[row] * width, width);
-        for (int64_t i = 0; a->positions && i < width; i += STRIPE) {
-            float position[STRIPE];
-            int64_t n = smaller(STRIPE, width - i);
-            take_row(position, a->positions, a->positions_type, row % a->period * width + i, n);
-            add_to(y + i, position, n);
-        }
+        zn_widen(y, a->table, a->table_type, ids[row] * width, width);
+        if (a->positions)
+            add_widened(y, a->positions, a->table_type, row % a->period * width, width);
     }
     return ZN_OK;
 }
@@ -65,19 +63,16 @@ static void clear_table(float *table, int64_t rows, int64_t width)
                (size_t)(smaller(CLEAR_ROWS, rows - row) * width) * sizeof *table);
 }
 
-/* Columns col … col+n of both gradients. */
+/* Columns col … col+n of both gradients; either may be NULL. */
 static void add_stripe(const struct zn_embedding_backward_args *a, int64_t col, int64_t n)
 {
     const int32_t *ids = zn_pointer(a->ids);
     const float *dy = zn_floats(a->dy) + col;
-    float *d_table = zn_floats(a->d_table) + col;
-    for (int64_t row = 0; row < a->rows; row++)
-        add_to(d_table + ids[row] * a->width, dy + row * a->width, n);
-    if (!a->d_positions)
-        return;
-    float *d_positions = zn_floats(a->d_positions) + col;
-    for (int64_t row = 0; row < a->rows; row++)
-        add_to(d_positions + row % a->period * a->width, dy + row * a->width, n);
+    float *d_table = zn_floats(a->d_table), *d_positions = zn_floats(a->d_positions);
+    for (int64_t row = 0; row < a->rows && d_table; row++)
+        add_to(d_table + ids[row] * a->width + col, dy + row * a->width, n);
+    for (int64_t row = 0; row < a->rows && d_positions; row++)
+        add_to(d_positions + row % a->period * a->width + col, dy + row * a->width, n);
 }
 
 zn_status ZN_K(embedding_backward)(const struct zn_cpu *cpu, const void *args)
@@ -85,7 +80,8 @@ zn_status ZN_K(embedding_backward)(const struct zn_cpu *cpu, const void *args)
     const struct zn_embedding_backward_args *a = args;
 #pragma omp parallel num_threads(cpu->n_threads)
     {
-        clear_table(zn_floats(a->d_table), a->n_ids, a->width);
+        if (a->d_table)
+            clear_table(zn_floats(a->d_table), a->n_ids, a->width);
         if (a->d_positions)
             clear_table(zn_floats(a->d_positions), a->n_positions, a->width);
 #pragma omp for schedule(dynamic)

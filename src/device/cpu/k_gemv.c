@@ -13,6 +13,7 @@
 #include "device/cpu/half.h"
 #include "device/cpu/lanes.h"
 #include "device/cpu/ranges.h"
+#include "device/cpu/widen.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -107,9 +108,9 @@ INLINE void ask_ahead(struct reader read, const void *w, int64_t i, int64_t k)
     __builtin_prefetch((const char *)w + (i + 2 * DOTS * k) * read.n_bytes);
 }
 
-/* y[d] = x · row d of W (+ bias), for DOTS rows of W that begin at element `first`. */
+/* y[d] = x · row d of W, for DOTS rows of W that begin at element `first`. */
 INLINE void dots(struct reader read, const void *w, int64_t first, int64_t k, const float *x,
-                 const float *bias, float *y)
+                 float *y)
 {
     zn_lanes sum[DOTS] = {0};
     int64_t i = 0;
@@ -128,7 +129,7 @@ INLINE void dots(struct reader read, const void *w, int64_t first, int64_t k, co
             lanes[d][l] += read.one(w, first + d * k + i + l) * x[i + l];
     four total = totals(lanes);
     for (int d = 0; d < DOTS; d++)
-        y[d] = bias ? total[d] + bias[d] : total[d];
+        y[d] = total[d];
 }
 
 /* The same for one row. */
@@ -149,17 +150,15 @@ INLINE float dot(struct reader read, const void *w, int64_t first, int64_t k, co
 INLINE void dot_rows(const struct zn_gemv_args *a, struct reader read, int64_t col, int64_t end)
 {
     const void *w = zn_pointer(a->w);
-    const float *x = zn_floats(a->x), *bias = a->bias ? zn_floats(a->bias) : NULL;
+    const float *x = zn_floats(a->x);
     float *y = zn_floats(a->y);
     int64_t n = a->n, k = a->k;
     for (; col + DOTS <= end; col += DOTS)
         for (int64_t r = 0; r < a->rows; r++)
-            dots(read, w, col * k, k, x + r * k, bias ? bias + col : NULL, y + r * n + col);
+            dots(read, w, col * k, k, x + r * k, y + r * n + col);
     for (; col < end; col++)
-        for (int64_t r = 0; r < a->rows; r++) {
-            float total = dot(read, w, col * k, k, x + r * k);
-            y[r * n + col] = bias ? total + bias[col] : total;
-        }
+        for (int64_t r = 0; r < a->rows; r++)
+            y[r * n + col] = dot(read, w, col * k, k, x + r * k);
 }
 
 /* sum(cols) adds x[0] · W(row,:) + … + x[depth-1] · W(row+depth-1,:), one row after the other; the
@@ -216,7 +215,7 @@ TASK(f16)
 
 typedef void (*task)(const struct zn_gemv_args *a, int64_t, int64_t);
 
-/* Elements i … end of y, all rows: the chunks in order, then the bias. */
+/* Elements i … end of y, all rows: the chunks in order. */
 static void add_partial(const struct zn_gemv_args *a, int64_t i, int64_t end)
 {
     int64_t n_chunks = zn_pieces(a->k, ZN_GEMV_DEPTH), stride = a->rows * a->n;
@@ -224,7 +223,19 @@ static void add_partial(const struct zn_gemv_args *a, int64_t i, int64_t end)
         float sum = 0.0f;
         for (int64_t chunk = 0; chunk < n_chunks; chunk++)
             sum += zn_floats(a->partial)[chunk * stride + i];
-        zn_floats(a->y)[i] = a->bias ? sum + zn_floats(a->bias)[i % a->n] : sum;
+        zn_floats(a->y)[i] = sum;
+    }
+}
+
+static void add_bias(const struct zn_gemv_args *a)
+{
+    float bias[STRIPE];
+    for (int64_t col = 0; col < a->n; col += STRIPE) {
+        int64_t cols = zn_min_count(STRIPE, a->n - col);
+        zn_widen(bias, a->bias, a->bias_type, col, cols);
+        for (int64_t r = 0; r < a->rows; r++)
+            for (int64_t j = 0; j < cols; j++)
+                zn_floats(a->y)[r * a->n + col + j] += bias[j];
     }
 }
 
@@ -260,12 +271,15 @@ zn_status ZN_K(gemv)(const struct zn_cpu *cpu, const void *args)
                                     [ZN_BF16] = {add_chunk_bf16, dot_rows_bf16},
                                     [ZN_F16] = {add_chunk_f16, dot_rows_f16}};
     const struct zn_gemv_args *a = args;
-    if (a->rows > ZN_GEMV_ROWS || a->w_type > ZN_F16)
-        return zn_fail(ZN_ERR_INTERNAL, "gemv: %lld rows with weights in %s", (long long)a->rows,
-                       zn_dtype_name(a->w_type));
+    if (a->rows > ZN_GEMV_ROWS)
+        return zn_fail(ZN_ERR_INTERNAL, "gemv: %lld rows are too many", (long long)a->rows);
+    ZN_TRY(zn_check_real(a->w_type, "gemv"));
+    ZN_TRY(zn_check_real(a->bias_type, "gemv"));
     if (a->transpose_w)
         by_columns(cpu, a, tasks[a->w_type][1]);
     else
         by_chunks(cpu, a, tasks[a->w_type][0]);
+    if (a->bias)
+        add_bias(a);
     return ZN_OK;
 }

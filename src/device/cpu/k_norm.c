@@ -8,6 +8,28 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/lanes.h"
 #include "device/cpu/ranges.h"
+#include "device/cpu/widen.h"
+
+/* Makes the addresses of weight and bias (NULL or 0 where there is none) those of fp32 values: where
+ * they are, or widened in the scratch. All rows use them, so they are widened once. */
+static zn_status widen_params(const struct zn_cpu *cpu, zn_dtype type, int64_t cols,
+                              zn_addr *weight, zn_addr *bias)
+{
+    ZN_TRY(zn_check_real(type, "norm"));
+    if (type == ZN_F32)
+        return ZN_OK;
+    if (cols > ZN_SCRATCH_FLOATS / 2)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "norm: %lld columns with 16-bit weights, at most %d",
+                       (long long)cols, ZN_SCRATCH_FLOATS / 2);
+    float *wide_weight = zn_scratch(cpu, 0), *wide_bias = wide_weight + cols;
+    zn_widen(wide_weight, *weight, type, 0, cols);
+    *weight = (zn_addr)(uintptr_t)wide_weight;
+    if (bias && *bias) {
+        zn_widen(wide_bias, *bias, type, 0, cols);
+        *bias = (zn_addr)(uintptr_t)wide_bias;
+    }
+    return ZN_OK;
+}
 
 static float row_sum(const float *x, int64_t n)
 {
@@ -90,9 +112,11 @@ static void layernorm_row(const struct zn_layernorm_forward_args *a, int64_t row
 
 zn_status ZN_K(layernorm_forward)(const struct zn_cpu *cpu, const void *args)
 {
-    const struct zn_layernorm_forward_args *a = args;
-#pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
-    if (a->rows * a->cols >= ZN_SERIAL_BELOW)
+    struct zn_layernorm_forward_args wide = *(const struct zn_layernorm_forward_args *)args,
+                                     *a = &wide;
+    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, &wide.bias));
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(cpu->n_threads) if (a->rows * a->cols >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++)
         layernorm_row(a, row);
     return ZN_OK;
@@ -121,11 +145,13 @@ static void layernorm_row_backward(const struct zn_layernorm_backward_args *a, i
 
 zn_status ZN_K(layernorm_backward)(const struct zn_cpu *cpu, const void *args)
 {
-    const struct zn_layernorm_backward_args *a = args;
+    struct zn_layernorm_backward_args wide = *(const struct zn_layernorm_backward_args *)args,
+                                      *a = &wide;
+    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, NULL));
     int64_t cols = a->cols, n_chunks = zn_pieces(a->rows, ZN_SUM_ROWS);
     float *weights = zn_floats(a->partial), *biases = weights + n_chunks * cols;
-#pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
-    if (a->rows * cols >= ZN_SERIAL_BELOW)
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(cpu->n_threads) if (a->rows * cols >= ZN_SERIAL_BELOW)
     for (int64_t k = 0; k < n_chunks; k++) {
         float *d_weight = weights + k * cols, *d_bias = a->d_bias ? biases + k * cols : NULL;
         memset(d_weight, 0, (size_t)cols * sizeof *d_weight);
@@ -154,9 +180,10 @@ static void rmsnorm_row(const struct zn_rmsnorm_forward_args *a, int64_t row)
 
 zn_status ZN_K(rmsnorm_forward)(const struct zn_cpu *cpu, const void *args)
 {
-    const struct zn_rmsnorm_forward_args *a = args;
-#pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
-    if (a->rows * a->cols >= ZN_SERIAL_BELOW)
+    struct zn_rmsnorm_forward_args wide = *(const struct zn_rmsnorm_forward_args *)args, *a = &wide;
+    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, NULL));
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(cpu->n_threads) if (a->rows * a->cols >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++)
         rmsnorm_row(a, row);
     return ZN_OK;
@@ -181,11 +208,13 @@ static void rmsnorm_row_backward(const struct zn_rmsnorm_backward_args *a, int64
 
 zn_status ZN_K(rmsnorm_backward)(const struct zn_cpu *cpu, const void *args)
 {
-    const struct zn_rmsnorm_backward_args *a = args;
+    struct zn_rmsnorm_backward_args wide = *(const struct zn_rmsnorm_backward_args *)args,
+                                    *a = &wide;
+    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, NULL));
     int64_t cols = a->cols, n_chunks = zn_pieces(a->rows, ZN_SUM_ROWS);
     float *partial = zn_floats(a->partial);
-#pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
-    if (a->rows * cols >= ZN_SERIAL_BELOW)
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(cpu->n_threads) if (a->rows * cols >= ZN_SERIAL_BELOW)
     for (int64_t k = 0; k < n_chunks; k++) {
         float *d_weight = partial + k * cols;
         memset(d_weight, 0, (size_t)cols * sizeof *d_weight);

@@ -1,0 +1,15 @@
+/* `-n N`: starting the job's ranks with mpirun. */
+#ifndef ZN_CLI_LAUNCH_H
+#define ZN_CLI_LAUNCH_H
+
+#include <stdint.h>
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+/* Replaces this process by mpirun with the same command line less `-n` and `--mpirun`. mpirun NULL:
+ * the one on PATH. Returns only when it fails. */
+zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv);
+
+#endif

@@ -1,0 +1,158 @@
+/* The public face of a communicator: checks, traffic, and the agreement. */
+#include "comm/private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/size.h"
+
+int zn_comm_rank(const zn_comm *comm)
+{
+    return comm->rank;
+}
+
+int zn_comm_n_ranks(const zn_comm *comm)
+{
+    return comm->n_ranks;
+}
+
+int zn_comm_n_local(const zn_comm *comm)
+{
+    return comm->n_local;
+}
+
+int zn_comm_local_rank(const zn_comm *comm)
+{
+    return comm->local_rank;
+}
+
+size_t zn_comm_buffer_bytes(const zn_comm *comm)
+{
+    return comm->buffer_bytes;
+}
+
+uint64_t zn_comm_sent(const zn_comm *comm, zn_comm_kind kind)
+{
+    return comm->sent[kind];
+}
+
+zn_status zn_comm_alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared)
+{
+    return comm->ops->alloc(comm, n_bytes, shared);
+}
+
+void zn_comm_free(zn_comm *comm, struct zn_shared *shared)
+{
+    comm->ops->free(comm, shared);
+    *shared = (struct zn_shared){.index = -1};
+}
+
+static zn_status check_source(const struct zn_comm_tag *tag, const struct zn_shared *from,
+                              size_t offset, size_t n_bytes)
+{
+    if (tag->kind < 0 || tag->kind >= ZN_N_COMM_KINDS)
+        return zn_fail(ZN_ERR_INTERNAL, "a request of unknown kind %d", tag->kind);
+    if (offset > from->n_bytes || n_bytes > from->n_bytes - offset)
+        return zn_fail(ZN_ERR_INTERNAL, "a request for %zu bytes at %zu of shared memory of %zu bytes",
+                       n_bytes, offset, from->n_bytes);
+    return ZN_OK;
+}
+
+zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done)
+{
+    ZN_TRY(check_source(&gather->tag, gather->from, gather->offset, gather->n_bytes));
+    struct comm_request request = {
+        .op = COMM_GATHER,
+        .tag = gather->tag,
+        .region = gather->from->index,
+        .offset = gather->offset,
+        .n_bytes = gather->n_bytes,
+        .to = gather->to,
+        .after = gather->after,
+    };
+    comm->sent[gather->tag.kind] += (uint64_t)(comm->n_ranks - 1) * gather->n_bytes;
+    return comm->ops->start(comm, &request, done);
+}
+
+zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event *done)
+{
+    if (reduce->wire != ZN_F32 && reduce->wire != ZN_BF16 && reduce->wire != ZN_F16)
+        return zn_fail(ZN_ERR_INTERNAL, "a reduce with %s on the wire", zn_dtype_name(reduce->wire));
+    size_t n_bytes, n_all;
+    if (reduce->n_elements < 0 || reduce->offset % sizeof(float) != 0 ||
+        !zn_mul_size((size_t)reduce->n_elements, sizeof(float), &n_bytes) ||
+        !zn_mul_size(n_bytes, (size_t)comm->n_ranks, &n_all))
+        return zn_fail(ZN_ERR_INTERNAL, "a reduce of %lld elements at %zu",
+                       (long long)reduce->n_elements, reduce->offset);
+    ZN_TRY(check_source(&reduce->tag, reduce->from, reduce->offset, n_all));
+    struct comm_request request = {
+        .op = COMM_REDUCE,
+        .tag = reduce->tag,
+        .region = reduce->from->index,
+        .offset = reduce->offset,
+        .n_bytes = n_bytes,
+        .wire = reduce->wire,
+        .to = reduce->to,
+        .adds = reduce->adds,
+        .after = reduce->after,
+    };
+    comm->sent[reduce->tag.kind] += (uint64_t)(comm->n_ranks - 1) *
+                                    (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
+    return comm->ops->start(comm, &request, done);
+}
+
+zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void *all)
+{
+    if (n_bytes > ZN_EXCHANGE_BYTES)
+        return zn_fail(ZN_ERR_INTERNAL, "an exchange of %zu bytes; at most %d", n_bytes,
+                       ZN_EXCHANGE_BYTES);
+    return comm->ops->exchange(comm, COMM_EXCHANGE, mine, n_bytes, all);
+}
+
+struct comm_vote comm_vote(zn_status status)
+{
+    struct comm_vote vote = {.status = (int32_t)status};
+    if (status != ZN_OK)
+        snprintf(vote.text, sizeof vote.text, "%s", zn_error_message());
+    return vote;
+}
+
+zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks)
+{
+    for (int i = 0; i < n_ranks; i++) {
+        const struct comm_vote *vote =
+            (const void *)((const unsigned char *)votes + (size_t)i * stride);
+        if (vote->status == ZN_OK)
+            continue;
+        zn_status status = zn_fail_text((zn_status)vote->status, vote->text);
+        return n_ranks > 1 ? zn_context(status, "rank %d", i) : status;
+    }
+    return ZN_OK;
+}
+
+zn_status zn_comm_agree(zn_comm *comm, zn_status mine)
+{
+    struct comm_vote vote = comm_vote(mine);
+    struct comm_vote *votes = malloc((size_t)comm->n_ranks * sizeof *votes);
+    if (!votes) {
+        zn_status status = zn_fail(ZN_ERR_MEMORY, "no memory to agree with the other ranks");
+        zn_comm_abort(comm, status);
+        return status;
+    }
+    zn_status status = comm->ops->exchange(comm, COMM_AGREE, &vote, sizeof vote, votes);
+    if (status == ZN_OK)
+        status = comm_count_votes(votes, sizeof vote, comm->n_ranks);
+    free(votes);
+    return status;
+}
+
+void zn_comm_abort(zn_comm *comm, zn_status status)
+{
+    comm->ops->abort(comm, status, zn_error_message());
+}
+
+void zn_comm_destroy(zn_comm *comm)
+{
+    if (comm)
+        comm->ops->destroy(comm);
+}

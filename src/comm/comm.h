@@ -1,0 +1,134 @@
+/* A communicator: the ranks of one job and the collectives between them.
+ *
+ * Requests of one communicator run one after the other, in the order they were submitted, which
+ * must be the same on every rank; a communication thread of the process does the work while the
+ * device computes. Sums over ranks are taken in rank order in fp32, so they do not depend on
+ * timing or transport.
+ *
+ * Memory that other ranks read from (partitions, gradient slots) comes from zn_comm_alloc: ranks
+ * of one node read it in place. Waiting sleeps and never spins for long. A rank that fails or
+ * dies makes every request of the others fail with its message. */
+#ifndef ZN_COMM_COMM_H
+#define ZN_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/event.h"
+#include "tensor/dtype.h"
+
+typedef struct zn_comm zn_comm;
+
+/* Memory of the same size on every rank; `index` names it on all of them. */
+struct zn_shared {
+    int index;
+    size_t n_bytes;
+    unsigned char *address; /* zeroed, 4096-byte aligned; of this rank's own part. NULL on sim */
+};
+
+/* What a request is for: checked between ranks in test builds, and how traffic is counted. */
+struct zn_comm_tag {
+    int kind; /* zn_comm_kind */
+    int unit;
+};
+
+typedef enum zn_comm_kind {
+    ZN_COMM_GATHER_PARAM, /* values of parameters */
+    ZN_COMM_GATHER_GRAD,  /* summed gradients, at stage 0 */
+    ZN_COMM_REDUCE_GRAD,
+    ZN_N_COMM_KINDS
+} zn_comm_kind;
+
+/* All-gather: every rank gives n_bytes at `offset` of its own part of `from` and receives all of them,
+ * in rank order, at `to` (n_ranks × n_bytes). `to` may be inside this rank's own part, with the rank's
+ * piece already in its place. What is given must not change until every rank has it: the event says
+ * so. */
+struct zn_gather {
+    struct zn_comm_tag tag;
+    const struct zn_shared *from;
+    size_t offset, n_bytes;
+    unsigned char *to;
+    zn_event *after; /* not before this is done; or NULL */
+};
+
+/* Reduce-scatter: every rank gives n_ranks × n_elements floats at `offset` bytes of its own part of
+ * `from`; rank r receives the sum over ranks, in rank order in fp32, of the r-th piece. Each term is
+ * rounded to `wire` first (round to nearest even), and counted with its size. to[i] is set, or added
+ * to when `adds`: to[i] + (term 0 + term 1 + …). `to` may be this rank's own piece of `from`. */
+struct zn_reduce {
+    struct zn_comm_tag tag;
+    const struct zn_shared *from;
+    size_t offset;
+    int64_t n_elements;
+    zn_dtype wire;
+    float *to;
+    bool adds;
+    zn_event *after;
+};
+
+int zn_comm_rank(const zn_comm *comm);
+int zn_comm_n_ranks(const zn_comm *comm);
+
+/* Ranks on this node, and which of them this is: for threads and memory. */
+int zn_comm_n_local(const zn_comm *comm);
+int zn_comm_local_rank(const zn_comm *comm);
+
+/* Collective; blocks. All succeed or all fail. */
+zn_status zn_comm_alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared);
+void zn_comm_free(zn_comm *comm, struct zn_shared *shared); /* collective; blocks */
+
+/* Collective; do not block. The struct is copied; `done` is set when this rank has its result and
+ * what it gave may change. */
+zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done);
+zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event *done);
+
+/* Collective; blocks: n_bytes (at most ZN_EXCHANGE_BYTES) of every rank, in rank order, into `all`.
+ * Runs after all requests before it. Not counted as traffic. */
+enum { ZN_EXCHANGE_BYTES = 4096 };
+zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void *all);
+
+/* Collective; blocks: the first failure, in rank order, of the statuses given (each with its thread's
+ * message) becomes the status of all, its message with "rank R: " before it. */
+zn_status zn_comm_agree(zn_comm *comm, zn_status mine);
+
+/* Not collective: tells the others that this rank cannot go on; every request of theirs, under way
+ * or later, fails with this rank's message. */
+void zn_comm_abort(zn_comm *comm, zn_status status);
+
+/* Logical payload this rank has sent since the start, by kind: for each request
+ * (n_ranks - 1) × piece bytes, whatever the transport. */
+uint64_t zn_comm_sent(const zn_comm *comm, zn_comm_kind kind);
+
+/* Bytes the communicator holds for itself from its creation on (control block, staging between
+ * nodes): for the ledger. */
+size_t zn_comm_buffer_bytes(const zn_comm *comm);
+
+void zn_comm_destroy(zn_comm *comm); /* collective; NULL is legal */
+
+/* ---- Backends ---- */
+
+/* One rank; requests run at once on the caller. */
+zn_status zn_comm_create_self(zn_clock *clock, zn_comm **comm);
+
+/* n_ranks communicators for n_ranks threads of this process (tests, sanitizers). The caller destroys
+ * each from its own thread. */
+zn_status zn_comm_create_threads(zn_clock *clock, int n_ranks, zn_comm **comms);
+
+/* The job that mpirun or srun started: MPI between nodes, shared memory within one. Starts MPI. */
+zn_status zn_comm_create_mpi(zn_clock *clock, zn_comm **comm);
+
+/* Whether this process was started by mpirun or srun (without starting MPI). */
+bool zn_comm_is_launched(void);
+
+/* One of n_ranks identical ranks on a virtual clock: a request takes latency + bytes received or sent /
+ * bandwidth, of the link within a node or between nodes: the longer of the two, since both work at
+ * once. No memory is touched. */
+struct zn_sim_links {
+    int n_ranks, ranks_per_node;
+    double node_bytes, network_bytes; /* a second, each rank's share */
+    double latency;                   /* seconds a request */
+};
+zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, zn_comm **comm);
+
+#endif

@@ -1,0 +1,247 @@
+/* The control block of a node, and sleeping on it. Words are atomics; everything else in a slot is
+ * written by its owner before it sets `ready`, and read by others between that and their `done`. */
+#include "comm/node.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SPINS = 64,              /* before sleeping: about a microsecond */
+    LOOK_AROUND_MS = 100,    /* a sleeper wakes to look for failures */
+    TEXT_PATIENCE_MS = 100,  /* for a rank that is about to write its message */
+};
+
+enum failure_state { NO_FAILURE, WRITING, FAILED };
+
+struct slot {
+    alignas(128) _Atomic uint32_t ready; /* request it has reached */
+    _Atomic uint32_t done;               /* request it has finished reading for */
+    _Atomic uint32_t n_sleepers;         /* on the two words above */
+    struct comm_asked asked;
+    alignas(64) unsigned char mailbox[ZN_EXCHANGE_BYTES];
+};
+
+struct comm_control {
+    _Atomic uint32_t failure; /* enum failure_state; guards status and text */
+    _Atomic uint32_t n_left, n_gone;
+    zn_status status;
+    char text[COMM_TEXT];
+    struct slot slots[];
+};
+
+size_t node_control_bytes(int n_local)
+{
+    return sizeof(struct comm_control) + (size_t)n_local * sizeof(struct slot);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* False when the time was up. */
+static bool futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    struct timespec time = {.tv_nsec = LOOK_AROUND_MS * 1000000L};
+    return syscall(SYS_futex, word, FUTEX_WAIT, seen, &time, NULL, 0) == 0 || errno != ETIMEDOUT;
+}
+
+static void rest_a_moment(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Sequence numbers may wrap around. */
+static bool reached(uint32_t word, uint32_t sequence)
+{
+    return (int32_t)(word - sequence) >= 0;
+}
+
+static void set_word(struct slot *slot, _Atomic uint32_t *word, uint32_t sequence)
+{
+    atomic_store(word, sequence);
+    if (atomic_load(&slot->n_sleepers) > 0)
+        futex_wake(word);
+}
+
+/* The local rank whose process has ended, or -1. A zombie has ended too, which only a pidfd sees. */
+static int find_dead(const struct comm_node *node)
+{
+    if (!node->watched)
+        return -1;
+    for (int i = 0; i < node->n_local; i++) {
+        struct pollfd poll_fd = {.fd = node->watched[i], .events = POLLIN};
+        bool dead = poll_fd.fd >= 0 ? poll(&poll_fd, 1, 0) == 1
+                                    : kill(node->pids[i], 0) != 0 && errno == ESRCH;
+        if (dead)
+            return i;
+    }
+    return -1;
+}
+
+static zn_status wait_for_word(struct comm_node *node, struct slot *slot, _Atomic uint32_t *word,
+                               uint32_t sequence)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (reached(atomic_load(word), sequence))
+            return ZN_OK;
+        rest_a_moment();
+    }
+    for (;;) {
+        ZN_TRY(node_check(node));
+        uint32_t seen = atomic_load(word);
+        if (reached(seen, sequence))
+            return ZN_OK;
+        atomic_fetch_add(&slot->n_sleepers, 1);
+        bool in_time = futex_wait(word, seen);
+        atomic_fetch_sub(&slot->n_sleepers, 1);
+        if (in_time)
+            continue;
+        if (node->look_around)
+            node->look_around(node->context);
+        int dead = find_dead(node);
+        /* A rank may end when all words of its last request are set, so they are looked at again. */
+        if (dead >= 0 && !reached(atomic_load(word), sequence)) {
+            char text[64];
+            snprintf(text, sizeof text, "rank %d died", node->ranks[dead]);
+            node_fail(node, ZN_ERR_INTERRUPTED, text);
+        }
+    }
+}
+
+void node_set_ready(struct comm_node *node, const struct comm_asked *asked)
+{
+    struct slot *slot = &node->control->slots[node->me];
+    slot->asked = *asked;
+    set_word(slot, &slot->ready, asked->sequence);
+}
+
+const struct comm_asked *node_asked(const struct comm_node *node, int local)
+{
+    return &node->control->slots[local].asked;
+}
+
+bool node_same(const struct comm_asked *a, const struct comm_asked *b)
+{
+    return a->op == b->op && a->kind == b->kind && a->unit == b->unit && a->region == b->region &&
+           a->wire == b->wire && a->sequence == b->sequence && a->n_bytes == b->n_bytes;
+}
+
+static const char *op_text(int32_t op)
+{
+    static const char *const texts[] = {
+#define COMM_OP_TEXT(name, text) text,
+        COMM_OPS(COMM_OP_TEXT)
+#undef COMM_OP_TEXT
+    };
+    return op >= 0 && op < (int32_t)(sizeof texts / sizeof *texts) ? texts[op] : "?";
+}
+
+static void describe(char *text, size_t size, int rank, const struct comm_asked *asked)
+{
+    int n = snprintf(text, size, "rank %d asks in request %u for %s of %llu bytes", rank,
+                     asked->sequence, op_text(asked->op), (unsigned long long)asked->n_bytes);
+    if (n > 0 && (size_t)n < size && asked->op <= COMM_REDUCE)
+        snprintf(text + n, size - (size_t)n, " (kind %d, unit %d, memory %d, %s)", asked->kind,
+                 asked->unit, asked->region,
+                 asked->op == COMM_REDUCE ? zn_dtype_name((zn_dtype)asked->wire) : "bytes");
+}
+
+zn_status node_disagree(int rank, const struct comm_asked *asked, int other_rank,
+                        const struct comm_asked *other)
+{
+    char texts[2][256];
+    bool first = rank < other_rank; /* the same text, whoever finds it */
+    describe(texts[0], sizeof texts[0], first ? rank : other_rank, first ? asked : other);
+    describe(texts[1], sizeof texts[1], first ? other_rank : rank, first ? other : asked);
+    return zn_fail(ZN_ERR_INTERNAL, "ranks disagree: %s, %s", texts[0], texts[1]);
+}
+
+zn_status node_wait_ready(struct comm_node *node, int local, const struct comm_asked *mine)
+{
+    struct slot *slot = &node->control->slots[local];
+    ZN_TRY(wait_for_word(node, slot, &slot->ready, mine->sequence));
+    if (node_same(mine, &slot->asked))
+        return ZN_OK;
+    zn_status status = node_disagree(node->ranks[node->me], mine, node->ranks[local], &slot->asked);
+    node_fail(node, status, zn_error_message());
+    return node_check(node);
+}
+
+void node_set_done(struct comm_node *node, uint32_t sequence)
+{
+    struct slot *slot = &node->control->slots[node->me];
+    set_word(slot, &slot->done, sequence);
+}
+
+zn_status node_wait_done(struct comm_node *node, uint32_t sequence)
+{
+    for (int i = 0; i < node->n_local; i++) {
+        struct slot *slot = &node->control->slots[i];
+        ZN_TRY(wait_for_word(node, slot, &slot->done, sequence));
+    }
+    return ZN_OK;
+}
+
+void node_fail(struct comm_node *node, zn_status status, const char *text)
+{
+    struct comm_control *control = node->control;
+    uint32_t expected = NO_FAILURE;
+    if (!atomic_compare_exchange_strong(&control->failure, &expected, WRITING))
+        return;
+    control->status = status;
+    snprintf(control->text, sizeof control->text, "%s", text);
+    atomic_store(&control->failure, FAILED);
+    for (int i = 0; i < node->n_local; i++) {
+        futex_wake(&control->slots[i].ready);
+        futex_wake(&control->slots[i].done);
+    }
+    atomic_store(&node->failed_first, true);
+}
+
+zn_status node_check(const struct comm_node *node)
+{
+    struct comm_control *control = node->control;
+    uint32_t state = atomic_load(&control->failure);
+    for (int i = 0; state == WRITING && i < TEXT_PATIENCE_MS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        state = atomic_load(&control->failure);
+    }
+    if (state == NO_FAILURE)
+        return ZN_OK;
+    if (state == WRITING)
+        return zn_fail(ZN_ERR_INTERRUPTED, "a rank died while it failed");
+    return zn_fail_text(control->status, control->text);
+}
+
+unsigned char *node_mailbox(const struct comm_node *node, int local)
+{
+    return node->control->slots[local].mailbox;
+}
+
+bool node_leave(struct comm_node *node, double seconds)
+{
+    struct comm_control *control = node->control;
+    uint32_t n = (uint32_t)node->n_local, left = atomic_fetch_add(&control->n_left, 1) + 1;
+    if (left == n)
+        futex_wake(&control->n_left);
+    for (double waited = 0; left != n; left = atomic_load(&control->n_left)) {
+        if (seconds >= 0 && waited >= seconds)
+            return false;
+        if (!futex_wait(&control->n_left, left))
+            waited += LOOK_AROUND_MS * 1e-3;
+    }
+    return atomic_fetch_add(&control->n_gone, 1) + 1 == n;
+}

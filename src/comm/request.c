@@ -1,0 +1,125 @@
+/* One request on one rank: meets the node's other ranks, moves or adds their pieces, and leaves
+ * when all have what they need. Sources are read where they lie; nothing is staged within a node. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/worker.h"
+
+/* Where the local rank's source is. Its own words say it, since offsets may differ. */
+static const unsigned char *source_of(const struct worker *w, int local)
+{
+    const struct comm_asked *asked = node_asked(&w->node, local);
+    if (asked->op > COMM_REDUCE)
+        return node_mailbox(&w->node, local);
+    return w->regions[asked->region].parts[local] + asked->offset;
+}
+
+static zn_status gather(struct worker *w, const struct comm_asked *asked, unsigned char *to)
+{
+    size_t n_bytes = (size_t)asked->n_bytes;
+    if (w->network)
+        ZN_TRY(network_gather_begin(w->network, asked, source_of(w, w->node.me), to));
+    for (int i = 0; i < w->node.n_local; i++) {
+        int local = (w->node.me + i) % w->node.n_local; /* each rank begins with another one's */
+        ZN_TRY(node_wait_ready(&w->node, local, asked));
+        const unsigned char *from = source_of(w, local);
+        unsigned char *piece = to + (size_t)w->ranks[local] * n_bytes;
+        if (piece != from)
+            memcpy(piece, from, n_bytes);
+    }
+    return w->network ? network_gather_end(w->network) : ZN_OK;
+}
+
+/* Adds block by block what comes from other nodes and what lies on this one. */
+static zn_status reduce_over_nodes(struct worker *w, const struct comm_request *request,
+                                   struct sum_term *terms)
+{
+    float *to = request->to;
+    for (;;) {
+        int64_t n;
+        ZN_TRY(network_reduce_next(w->network, terms, &n));
+        if (n == 0)
+            return ZN_OK;
+        sum_terms(terms, w->head.n_ranks, n, request->wire, to, request->adds);
+        to += n;
+        for (int i = 0; i < w->node.n_local; i++) {
+            struct sum_term *term = &terms[w->ranks[i]];
+            term->data = (const float *)term->data + n;
+        }
+    }
+}
+
+static zn_status reduce(struct worker *w, const struct comm_asked *asked,
+                        const struct comm_request *request)
+{
+    size_t piece = (size_t)w->head.rank * request->n_bytes;
+    if (w->network)
+        ZN_TRY(network_reduce_begin(w->network, asked, (const void *)source_of(w, w->node.me)));
+    struct sum_term *terms = calloc((size_t)w->head.n_ranks, sizeof *terms);
+    if (!terms)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a sum over ranks");
+    zn_status status = ZN_OK;
+    for (int i = 0; i < w->node.n_local && status == ZN_OK; i++) {
+        status = node_wait_ready(&w->node, i, asked);
+        if (status == ZN_OK)
+            terms[w->ranks[i]].data = source_of(w, i) + piece;
+    }
+    bool nothing_to_do = w->head.n_ranks == 1 && request->to == terms[0].data &&
+                         request->wire == ZN_F32 && !request->adds;
+    if (status == ZN_OK && w->network)
+        status = reduce_over_nodes(w, request, terms);
+    else if (status == ZN_OK && !nothing_to_do)
+        sum_terms(terms, w->head.n_ranks, (int64_t)(request->n_bytes / sizeof(float)),
+                  request->wire, request->to, request->adds);
+    free(terms);
+    return status;
+}
+
+static zn_status run(struct worker *w, const struct comm_request *request)
+{
+    if (request->after)
+        ZN_TRY(zn_event_wait(request->after, w->head.clock));
+    ZN_TRY(node_check(&w->node));
+    const struct comm_asked asked = {
+        .op = request->op,
+        .kind = request->tag.kind,
+        .unit = request->tag.unit,
+        .region = request->region,
+        .wire = (int32_t)request->wire,
+        .sequence = w->sequence,
+        .n_bytes = request->n_bytes,
+        .offset = request->offset,
+    };
+    node_set_ready(&w->node, &asked);
+    if (request->op == COMM_REDUCE)
+        ZN_TRY(reduce(w, &asked, request));
+    else
+        ZN_TRY(gather(w, &asked, request->to));
+    node_set_done(&w->node, asked.sequence);
+    return node_wait_done(&w->node, asked.sequence);
+}
+
+zn_status worker_run(struct worker *w, const struct comm_request *request)
+{
+    w->sequence++;
+    zn_status status = run(w, request);
+    if (status == ZN_OK)
+        return ZN_OK;
+    /* Without this rank the others cannot end the request: it fails for all. */
+    if (node_check(&w->node) == ZN_OK) {
+        if (w->head.n_ranks > 1)
+            zn_context(status, "rank %d", w->head.rank);
+        node_fail(&w->node, status, zn_error_message());
+    }
+    if (w->network && atomic_exchange(&w->node.failed_first, false))
+        network_tell_failure(w->network);
+    return node_check(&w->node);
+}
+
+zn_status worker_exchange(struct worker *w, enum comm_op op, const void *mine, size_t n_bytes,
+                          void *all)
+{
+    memcpy(node_mailbox(&w->node, w->node.me), mine, n_bytes);
+    struct comm_request request = {.op = op, .n_bytes = n_bytes, .to = all};
+    return worker_run(w, &request);
+}

@@ -1,0 +1,105 @@
+/* One of many identical ranks on a virtual clock. Nothing is moved: a request takes the time that
+ * its bytes need on the links, which work side by side, the node's and the network's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stream.h"
+#include "comm/private.h"
+
+struct sim {
+    zn_comm head;
+    struct zn_sim_links links;
+    zn_stream *stream;
+    int n_regions;
+};
+
+/* Every other rank's piece crosses the link to it once. */
+static double request_seconds(const struct sim *sim, double piece_bytes)
+{
+    int n_near = sim->head.n_local - 1, n_far = sim->head.n_ranks - sim->head.n_local;
+    double near = n_near > 0 ? n_near * piece_bytes / sim->links.node_bytes : 0;
+    double far = n_far > 0 ? n_far * piece_bytes / sim->links.network_bytes : 0;
+    if (sim->head.n_ranks == 1)
+        return 0;
+    return sim->links.latency + (near > far ? near : far);
+}
+
+static zn_status alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared)
+{
+    struct sim *sim = (struct sim *)comm;
+    *shared = (struct zn_shared){.index = sim->n_regions++, .n_bytes = n_bytes};
+    return ZN_OK;
+}
+
+static void release(zn_comm *comm, struct zn_shared *shared)
+{
+    (void)comm;
+    (void)shared;
+}
+
+static zn_status start(zn_comm *comm, const struct comm_request *request, zn_event *done)
+{
+    struct sim *sim = (struct sim *)comm;
+    double n_bytes = (double)request->n_bytes;
+    if (request->op == COMM_REDUCE)
+        n_bytes *= (double)zn_dtype_bytes(request->wire) / (double)sizeof(float);
+    struct zn_task task = {
+        .seconds = request_seconds(sim, n_bytes), .after = {request->after}, .done = done};
+    return zn_stream_submit(sim->stream, &task);
+}
+
+/* All ranks say the same. The caller's time moves on to the end of the exchange. */
+static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes, void *all)
+{
+    struct sim *sim = (struct sim *)comm;
+    (void)op;
+    for (int i = 0; i < comm->n_ranks; i++)
+        memcpy((unsigned char *)all + (size_t)i * n_bytes, mine, n_bytes);
+    struct zn_task task = {.seconds = request_seconds(sim, (double)n_bytes)};
+    ZN_TRY(zn_stream_submit(sim->stream, &task));
+    return zn_stream_synchronize(sim->stream);
+}
+
+static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
+{
+    (void)comm; /* there are no others */
+    (void)status;
+    (void)text;
+}
+
+static void destroy(zn_comm *comm)
+{
+    struct sim *sim = (struct sim *)comm;
+    zn_stream_destroy(sim->stream);
+    free(sim);
+}
+
+static const struct comm_ops sim_ops = {
+    .alloc = alloc,
+    .free = release,
+    .start = start,
+    .exchange = exchange,
+    .abort = abort_ranks,
+    .destroy = destroy,
+};
+
+zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, zn_comm **comm)
+{
+    if (links->n_ranks < 1 || links->ranks_per_node < 1 || !(links->node_bytes > 0) ||
+        !(links->network_bytes > 0) || !(links->latency >= 0))
+        return zn_fail(ZN_ERR_USAGE, "simulated links need ranks, bandwidths above 0 and a latency");
+    struct sim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a communicator");
+    zn_status status = zn_stream_create_virtual(clock, &sim->stream);
+    if (status != ZN_OK) {
+        free(sim);
+        return status;
+    }
+    int n_local = links->n_ranks < links->ranks_per_node ? links->n_ranks : links->ranks_per_node;
+    sim->links = *links;
+    sim->head = (zn_comm){
+        .ops = &sim_ops, .clock = clock, .n_ranks = links->n_ranks, .n_local = n_local};
+    *comm = &sim->head;
+    return ZN_OK;
+}

@@ -1,0 +1,224 @@
+/* The table of a worker: submits to its thread, and waits there for what blocks. */
+#include "comm/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/memory.h"
+
+/* How long the ranks of a failed job wait for each other, so that each can say why it ends. */
+static const double farewell_seconds = 1;
+
+struct job {
+    struct worker *worker;
+    struct comm_request request;
+};
+
+static zn_status run_job(void *arg)
+{
+    struct job *job = arg;
+    zn_status status = worker_run(job->worker, &job->request);
+    free(job);
+    return status;
+}
+
+static zn_status start(zn_comm *comm, const struct comm_request *request, zn_event *done)
+{
+    struct worker *w = (struct worker *)comm;
+    if (!w->stream) {
+        zn_status status = worker_run(w, request);
+        const char *text = status == ZN_OK ? NULL : zn_error_message();
+        if (done)
+            zn_event_set(done, status, text, zn_clock_now(comm->clock));
+        return status;
+    }
+    struct job *job = malloc(sizeof *job);
+    if (!job)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a request");
+    *job = (struct job){w, *request};
+    zn_status status =
+        zn_stream_submit(w->stream, &(struct zn_task){.run = run_job, .arg = job, .done = done});
+    if (status != ZN_OK)
+        free(job);
+    return status;
+}
+
+/* A call that the caller waits for. It keeps its whole message, longer than an event's. */
+struct call {
+    struct worker *worker;
+    zn_status (*function)(struct worker *worker, void *arg);
+    void *arg;
+    char text[COMM_TEXT];
+};
+
+static zn_status run_call(void *arg)
+{
+    struct call *call = arg;
+    zn_status status = call->function(call->worker, call->arg);
+    if (status != ZN_OK)
+        snprintf(call->text, sizeof call->text, "%s", zn_error_message());
+    return status;
+}
+
+static zn_status call_and_wait(struct worker *w, zn_status (*function)(struct worker *, void *),
+                               void *arg)
+{
+    struct call call = {.worker = w, .function = function, .arg = arg};
+    if (!w->stream)
+        return function(w, arg);
+    zn_event done;
+    zn_event_init(&done);
+    zn_status status =
+        zn_stream_submit(w->stream, &(struct zn_task){.run = run_call, .arg = &call, .done = &done});
+    if (status == ZN_OK) {
+        status = zn_event_wait(&done, w->head.clock);
+        if (status != ZN_OK)
+            zn_fail_text(status, call.text);
+    }
+    zn_event_fini(&done);
+    return status;
+}
+
+struct exchange {
+    enum comm_op op;
+    const void *mine;
+    size_t n_bytes;
+    void *all;
+};
+
+static zn_status run_exchange(struct worker *w, void *arg)
+{
+    const struct exchange *e = arg;
+    return worker_exchange(w, e->op, e->mine, e->n_bytes, e->all);
+}
+
+static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes, void *all)
+{
+    return call_and_wait((struct worker *)comm, run_exchange,
+                         &(struct exchange){op, mine, n_bytes, all});
+}
+
+static zn_status run_alloc(struct worker *w, void *arg)
+{
+    struct zn_shared *shared = arg;
+    return worker_alloc(w, shared->n_bytes, shared);
+}
+
+static zn_status alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared)
+{
+    struct zn_shared made = {.n_bytes = n_bytes};
+    ZN_TRY(call_and_wait((struct worker *)comm, run_alloc, &made));
+    *shared = made;
+    return ZN_OK;
+}
+
+static zn_status run_release(struct worker *w, void *arg)
+{
+    worker_release(w, arg);
+    return ZN_OK;
+}
+
+static void release(zn_comm *comm, struct zn_shared *shared)
+{
+    call_and_wait((struct worker *)comm, run_release, shared);
+}
+
+static zn_status tell_failure(void *arg)
+{
+    struct worker *w = arg;
+    if (w->network && atomic_exchange(&w->node.failed_first, false))
+        network_tell_failure(w->network);
+    return ZN_OK;
+}
+
+static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
+{
+    struct worker *w = (struct worker *)comm;
+    char whole[COMM_TEXT];
+    if (comm->n_ranks > 1)
+        snprintf(whole, sizeof whole, "rank %d: %s", comm->rank, text);
+    else
+        snprintf(whole, sizeof whole, "%s", text);
+    node_fail(&w->node, status, whole);
+    if (w->network)
+        zn_stream_submit(w->stream, &(struct zn_task){.run = tell_failure, .arg = w});
+}
+
+/* Ranks of a whole job leave together; those of a failed one when they can. */
+static zn_status run_end(struct worker *w, void *arg)
+{
+    bool *failed = arg;
+    unsigned char mine = 0, *all = malloc((size_t)w->head.n_ranks);
+    if (!all)
+        node_fail(&w->node, ZN_ERR_MEMORY, "no memory to end");
+    *failed = !all || worker_exchange(w, COMM_END, &mine, sizeof mine, all) != ZN_OK;
+    free(all);
+    if (w->network)
+        network_destroy(w->network, *failed);
+    w->network = NULL;
+    return ZN_OK;
+}
+
+static void destroy(zn_comm *comm)
+{
+    struct worker *w = (struct worker *)comm;
+    bool failed = true;
+    call_and_wait(w, run_end, &failed);
+    zn_stream_destroy(w->stream);
+    bool last = node_leave(&w->node, w->processes ? (failed ? farewell_seconds : 0) : -1);
+    worker_release_all(w);
+    if (w->processes || last)
+        memory_unmap((unsigned char *)w->node.control, node_control_bytes(w->node.n_local));
+    worker_free(w);
+}
+
+static const struct comm_ops worker_ops = {
+    .alloc = alloc,
+    .free = release,
+    .start = start,
+    .exchange = exchange,
+    .abort = abort_ranks,
+    .destroy = destroy,
+};
+
+zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local_ranks, int n_local,
+                        struct worker **worker)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    int *ranks = calloc((size_t)n_local * 2, sizeof *ranks);
+    if (!w || !ranks) {
+        free(ranks);
+        free(w);
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a communicator");
+    }
+    memcpy(ranks, local_ranks, (size_t)n_local * sizeof *ranks);
+    w->ranks = ranks;
+    w->pids = ranks + n_local;
+    w->node = (struct comm_node){.n_local = n_local, .ranks = w->ranks, .pids = w->pids};
+    for (int i = 0; i < n_local; i++)
+        if (ranks[i] == rank)
+            w->node.me = i;
+    w->head = (zn_comm){
+        .ops = &worker_ops,
+        .clock = clock,
+        .rank = rank,
+        .n_ranks = n_ranks,
+        .local_rank = w->node.me,
+        .n_local = n_local,
+        .buffer_bytes = node_control_bytes(n_local),
+    };
+    *worker = w;
+    return ZN_OK;
+}
+
+void worker_free(struct worker *w)
+{
+    for (int i = 0; w->node.watched && i < w->node.n_local; i++)
+        if (w->node.watched[i] >= 0)
+            close(w->node.watched[i]);
+    free(w->node.watched);
+    free(w->ranks);
+    free(w);
+}

@@ -1,0 +1,48 @@
+/* Communicators with a control block: self, threads and mpi. A worker's requests run on its stream:
+ * a thread that owns the region table, the sequence number and the network, or the caller (self). */
+#ifndef ZN_COMM_WORKER_H
+#define ZN_COMM_WORKER_H
+
+#include "base/stream.h"
+#include "comm/network.h"
+#include "comm/private.h"
+
+/* Shared memory by index: the parts of all local ranks. */
+struct worker_region {
+    size_t n_bytes;
+    unsigned char **parts; /* NULL: free for the next allocation */
+};
+
+struct worker {
+    zn_comm head;
+    struct comm_node node;
+    zn_stream *stream;
+    comm_network *network;
+    bool processes;    /* local ranks are processes, not threads */
+    int *ranks, *pids; /* of local ranks; node's pointers */
+    /* Of the stream's thread: */
+    uint32_t sequence;
+    struct worker_region *regions;
+    int n_regions;
+};
+
+/* A worker with its head and node's ranks filled; the caller adds control block and stream. */
+zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local_ranks, int n_local,
+                        struct worker **worker);
+
+/* Frees what worker_create made; not the control block. */
+void worker_free(struct worker *worker);
+
+/* On the stream's thread: one request from start to end. */
+zn_status worker_run(struct worker *worker, const struct comm_request *request);
+
+/* On the stream's thread: the mailboxes of all ranks. */
+zn_status worker_exchange(struct worker *worker, enum comm_op op, const void *mine, size_t n_bytes,
+                          void *all);
+
+/* On the stream's thread. */
+zn_status worker_alloc(struct worker *worker, size_t n_bytes, struct zn_shared *shared);
+void worker_release(struct worker *worker, struct zn_shared *shared);
+void worker_release_all(struct worker *worker);
+
+#endif

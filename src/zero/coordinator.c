@@ -1,0 +1,136 @@
+/* From the trace to the plan of gathers. */
+#include "zero/coordinator.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void zn_trace_init(zn_trace *trace)
+{
+    *trace = (zn_trace){0};
+}
+
+void zn_trace_fini(zn_trace *trace)
+{
+    free(trace->units);
+    free(trace->gathers);
+    free(trace->gather_of);
+    *trace = (zn_trace){0};
+}
+
+zn_status zn_trace_add(zn_trace *t, int unit, bool turn)
+{
+    if (!turn && t->n_uses > 0 && t->units[t->n_uses - 1] == unit)
+        return ZN_OK;
+    if (t->n_uses == t->capacity) {
+        int capacity = t->capacity ? 2 * t->capacity : 64;
+        int *grown = realloc(t->units, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return zn_fail(ZN_ERR_MEMORY, "no memory for the trace");
+        t->units = grown;
+        t->capacity = capacity;
+    }
+    t->units[t->n_uses++] = unit;
+    return ZN_OK;
+}
+
+/* Bytes of other units used between two uses of one: what keeping it would hold besides. */
+static size_t bytes_between(const zn_trace *t, const size_t *n_bytes, int from, int to)
+{
+    size_t sum = 0;
+    for (int i = from + 1; i < to; i++)
+        sum += n_bytes[t->units[i]];
+    return sum;
+}
+
+/* The gather that may serve the use at `at` besides those before it, or -1. */
+static int reusable(const zn_trace *t, const size_t *n_bytes, size_t reuse_bytes, int at)
+{
+    for (int g = t->n_gathers - 1; g >= 0; g--) {
+        const struct zn_gather_plan *before = &t->gathers[g];
+        if (before->unit != t->units[at])
+            continue;
+        size_t between = bytes_between(t, n_bytes, before->last_use, at);
+        return reuse_bytes > 0 && between <= reuse_bytes ? g : -1;
+    }
+    return -1;
+}
+
+static void list_gathers(zn_trace *t, const size_t *n_bytes, size_t reuse_bytes)
+{
+    for (int i = 0; i < t->n_uses; i++) {
+        int unit = t->units[i];
+        t->gather_of[i] = -1;
+        if (n_bytes[unit] == 0)
+            continue;
+        int g = reusable(t, n_bytes, reuse_bytes, i);
+        if (g < 0) {
+            g = t->n_gathers++;
+            t->gathers[g] = (struct zn_gather_plan){.unit = unit, .first_use = i, .issue = i};
+        }
+        t->gathers[g].last_use = i;
+        t->gather_of[i] = g;
+    }
+}
+
+/* Each gather is issued as early as the budget allows: those issued but not yet used hold at most
+ * prefetch_bytes. Gathers are issued in order of first use. */
+static void choose_issues(zn_trace *t, const size_t *n_bytes, size_t prefetch_bytes)
+{
+    for (int g = 0; g < t->n_gathers; g++) {
+        struct zn_gather_plan *p = &t->gathers[g];
+        size_t ahead = n_bytes[p->unit];
+        int h = g;
+        while (h > 0 && ahead <= prefetch_bytes) {
+            p->issue = t->gathers[h - 1].first_use;
+            ahead += n_bytes[t->gathers[h - 1].unit];
+            h--;
+        }
+        if (h == 0 && ahead <= prefetch_bytes)
+            p->issue = 0;
+    }
+}
+
+/* A buffer lives from its issue to its last use. */
+static zn_status place_buffers(zn_trace *t, const size_t *n_bytes)
+{
+    zn_lifetimes *lifetimes;
+    ZN_TRY(zn_lifetimes_create(&lifetimes));
+    zn_status status = ZN_OK;
+    int next = 0;
+    for (int i = 0; i < t->n_uses && status == ZN_OK; i++) {
+        int64_t block;
+        for (; next < t->n_gathers && t->gathers[next].issue <= i && status == ZN_OK; next++) {
+            status = zn_lifetimes_add(lifetimes, n_bytes[t->gathers[next].unit], &block);
+            assert(status != ZN_OK || block == next);
+        }
+        for (int g = 0; g < next && status == ZN_OK; g++) {
+            if (t->gathers[g].last_use >= i)
+                zn_lifetimes_touch(lifetimes, g);
+        }
+        zn_lifetimes_next_moment(lifetimes);
+    }
+    if (status == ZN_OK)
+        status = zn_lifetimes_pack(lifetimes);
+    if (status == ZN_OK) {
+        for (int g = 0; g < t->n_gathers; g++)
+            t->gathers[g].offset = zn_lifetimes_offset(lifetimes, g);
+        t->region_bytes = zn_lifetimes_peak(lifetimes);
+    }
+    zn_lifetimes_destroy(lifetimes);
+    return status;
+}
+
+zn_status zn_trace_plan(zn_trace *t, const size_t *n_bytes, const struct zn_trace_options *options)
+{
+    size_t n = (size_t)t->n_uses + 1;
+    free(t->gathers);
+    free(t->gather_of);
+    t->n_gathers = 0;
+    t->gathers = calloc(n, sizeof *t->gathers);
+    t->gather_of = calloc(n, sizeof *t->gather_of);
+    if (!t->gathers || !t->gather_of)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gathers");
+    list_gathers(t, n_bytes, options->reuse_bytes);
+    choose_issues(t, n_bytes, options->prefetch_bytes);
+    return place_buffers(t, n_bytes);
+}

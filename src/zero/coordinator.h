@@ -1,0 +1,50 @@
+/* The coordinator of stage 3: which unit is gathered when, and where.
+ *
+ * The dry run records the order in which operators use units (the trace). From it and a byte
+ * budget alone the plan says, for each gather, at which use it is issued, which uses it serves and
+ * after which it is released, and packs the buffers of all of them into one region. So the order
+ * of collectives and the peak of gathered bytes are known before the run and are the same on
+ * every rank, whatever the timing (ZeRO-Infinity's prefetcher, driven by the trace). */
+#ifndef ZN_ZERO_COORDINATOR_H
+#define ZN_ZERO_COORDINATOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/lifetimes.h"
+
+struct zn_gather_plan {
+    int unit;
+    int first_use, last_use; /* positions in the trace */
+    int issue;               /* position at which it is submitted, ≤ first_use */
+    size_t offset;           /* of its buffer in the region */
+};
+
+/* The trace of one pass (training, evaluation), and its plan. */
+typedef struct zn_trace {
+    int *units; /* in order of use; the same unit never twice in a row */
+    int n_uses, capacity;
+    struct zn_gather_plan *gathers; /* in order of first use */
+    int n_gathers;
+    int *gather_of; /* by position */
+    size_t region_bytes;
+} zn_trace;
+
+void zn_trace_init(zn_trace *trace);
+void zn_trace_fini(zn_trace *trace);
+
+/* Recording: a use of the unit, merged with the one before when it is the same. `turn` starts a new
+ * use all the same: the end of forward. */
+zn_status zn_trace_add(zn_trace *trace, int unit, bool turn);
+
+struct zn_trace_options {
+    size_t prefetch_bytes; /* gathers may run ahead of their use by this much */
+    size_t reuse_bytes;    /* a unit stays when at most this much is used before it is again */
+};
+
+/* Makes the plan. n_bytes is by unit, the gathered size; 0 for units that are always there. */
+zn_status zn_trace_plan(zn_trace *trace, const size_t *n_bytes,
+                        const struct zn_trace_options *options);
+
+#endif
