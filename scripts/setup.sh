@@ -5,8 +5,9 @@
 #   scripts/setup.sh --check  only what a build needs; installs nothing
 set -eu
 
-build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev"
-test_packages="clang libomp-dev python3 python3-venv"
+build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev
+    libpcre2-dev libutf8proc-dev libxxhash-dev libopenmpi-dev openmpi-bin"
+test_packages="clang libomp-dev python3 python3-venv python3-pip iproute2 bible-kjv bible-kjv-text"
 
 check_only=false
 case "${1-}" in
@@ -27,13 +28,13 @@ has_clang_runtime()
 check_tools()
 {
     missing=""
-    tools="cc cmake ninja pkg-config"
+    tools="cc cmake ninja pkg-config mpicc mpirun"
     $check_only || tools="$tools clang python3"
     for tool in $tools; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
     done
-    for module in jansson openblas cmocka; do
-        pkg-config --exists "$module" 2>/dev/null || missing="$missing lib$module"
+    for module in jansson libpcre2-8 libutf8proc libxxhash openblas cmocka; do
+        pkg-config --exists "$module" 2>/dev/null || missing="$missing lib${module#lib}"
     done
     [ -z "$missing" ] && return 0
     echo "setup: missing:$missing; install them (with headers) with this system's package manager" >&2

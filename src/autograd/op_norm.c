@@ -13,7 +13,8 @@ static int64_t norm_rows(const struct zn_node *n)
 }
 
 /* The kernels write all gradients; one that nobody wants goes to a scratch block. */
-static zn_status open_or_scratch(zn_tape *t, const zn_param *param, zn_addr *wanted, zn_addr *address)
+static zn_status open_or_scratch(zn_tape *t, const zn_param *param, zn_addr *wanted,
+                                 zn_addr *address)
 {
     ZN_TRY(tape_open_gradient(t, param, wanted));
     *address = *wanted;
@@ -22,7 +23,8 @@ static zn_status open_or_scratch(zn_tape *t, const zn_param *param, zn_addr *wan
     return tape_scratch(t, (size_t)param->n_elements * sizeof(float), address);
 }
 
-static zn_status input_gradient(zn_tape *t, zn_tensor *x, struct gradient **wanted, zn_addr *address)
+static zn_status input_gradient(zn_tape *t, zn_tensor *x, struct gradient **wanted,
+                                zn_addr *address)
 {
     ZN_TRY(tape_contribution(t, x, wanted));
     *address = gradient_address(*wanted);

@@ -47,7 +47,8 @@ static struct zn_bump_chunk *append_chunk(zn_bump *bump, size_t capacity)
 
 void *zn_bump_alloc(zn_bump *bump, size_t n_bytes)
 {
-    size_t need = (n_bytes + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+    size_t need =
+        (n_bytes + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
     struct zn_bump_chunk *chunk = bump->current;
     while (chunk && chunk->capacity - chunk->used < need)
         chunk = chunk->next;

@@ -39,6 +39,12 @@ typedef struct zn_new_file zn_new_file;
 
 zn_status zn_new_file_create(const char *path, zn_new_file **file);
 
+/* A file without a name in $TMPDIR (or /tmp) that is gone when it is closed: to publish it does nothing. */
+zn_status zn_new_file_create_nameless(zn_new_file **file);
+
+/* A descriptor to read it with, which also lives when the file is destroyed; the caller closes it. */
+zn_status zn_new_file_reader(const zn_new_file *file, int *fd);
+
 /* Gives the file its full size at once, so that a full disk is found before the work. */
 zn_status zn_new_file_reserve(zn_new_file *file, uint64_t n_bytes);
 zn_status zn_new_file_write(zn_new_file *file, const void *data, size_t n_bytes, uint64_t offset);

@@ -11,7 +11,7 @@
 struct zn_new_file {
     int fd;
     bool published;
-    char *path, *temporary;
+    char *path, *temporary; /* no temporary: it has no name */
 };
 
 static zn_status fail_errno(const char *path, const char *what)
@@ -30,7 +30,7 @@ static zn_status open_temporary(zn_new_file *file)
             file->temporary = NULL;
             return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", file->path);
         }
-        file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        file->fd = open(file->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
         if (file->fd >= 0)
             return ZN_OK;
         int cause = errno;
@@ -57,6 +57,53 @@ zn_status zn_new_file_create(const char *path, zn_new_file **file)
         return status;
     }
     *file = f;
+    return ZN_OK;
+}
+
+/* Some file systems cannot make a file without a name; there it has one for a moment. */
+static int open_nameless(const char *folder)
+{
+    int fd = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
+        return fd;
+    char *name;
+    if (asprintf(&name, "%s/zinc-XXXXXX", folder) < 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    fd = mkostemp(name, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(name);
+    free(name);
+    return fd;
+}
+
+zn_status zn_new_file_create_nameless(zn_new_file **file)
+{
+    const char *folder = getenv("TMPDIR");
+    if (!folder || !folder[0])
+        folder = "/tmp";
+    zn_new_file *f = calloc(1, sizeof *f);
+    if (!f || asprintf(&f->path, "%s/(temporary)", folder) < 0) {
+        free(f);
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", folder);
+    }
+    f->fd = open_nameless(folder);
+    if (f->fd < 0) {
+        zn_status status = fail_errno(folder, "cannot make a temporary file");
+        zn_new_file_destroy(f);
+        return status;
+    }
+    *file = f;
+    return ZN_OK;
+}
+
+zn_status zn_new_file_reader(const zn_new_file *file, int *fd)
+{
+    int copy = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+        return fail_errno(file->path, "cannot open it for reading");
+    *fd = copy;
     return ZN_OK;
 }
 
@@ -99,7 +146,7 @@ zn_status zn_new_file_write(zn_new_file *file, const void *data, size_t n_bytes,
 
 zn_status zn_new_file_sync(zn_new_file *file)
 {
-    if (fsync(file->fd) != 0)
+    if (file->temporary && fsync(file->fd) != 0)
         return fail_errno(file->path, "cannot sync");
     return ZN_OK;
 }
@@ -111,7 +158,7 @@ zn_status zn_new_file_publish(zn_new_file *file)
     file->fd = -1;
     if (fd >= 0 && close(fd) != 0 && errno != EINTR)
         return fail_errno(file->path, "cannot close");
-    if (rename(file->temporary, file->path) != 0)
+    if (file->temporary && rename(file->temporary, file->path) != 0)
         return fail_errno(file->path, "cannot rename the finished file to this name");
     file->published = true;
     return ZN_OK;

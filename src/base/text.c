@@ -51,6 +51,16 @@ void zn_text_add(zn_text *text, const char *format, ...)
     va_end(again);
 }
 
+void zn_text_add_bytes(zn_text *text, const void *bytes, size_t n_bytes)
+{
+    if (!make_room(text, n_bytes))
+        return;
+    if (n_bytes > 0)
+        memcpy(text->data + text->n_bytes, bytes, n_bytes);
+    text->n_bytes += n_bytes;
+    text->data[text->n_bytes] = '\0';
+}
+
 void zn_text_add_quoted(zn_text *text, const char *string)
 {
     /* A byte becomes six characters at most: \u001f. */

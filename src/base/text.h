@@ -19,6 +19,7 @@ void zn_text_init(zn_text *text);
 void zn_text_fini(zn_text *text);
 
 void zn_text_add(zn_text *text, const char *format, ...) ZN_PRINTF(2, 3);
+void zn_text_add_bytes(zn_text *text, const void *bytes, size_t n_bytes);
 
 /* Adds `string` as a JSON string, quotes and escapes included. It must be UTF-8. */
 void zn_text_add_quoted(zn_text *text, const char *string);

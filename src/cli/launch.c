@@ -70,6 +70,11 @@ zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv)
     words[n++] = self;
     words[n++] = "train";
     copy_words(argc, argv, words + n);
+    /* mpirun gives its ranks a terminal of their own whatever this one is. */
+    if (isatty(STDOUT_FILENO))
+        setenv("ZINC_TERMINAL", "1", 1);
+    else
+        unsetenv("ZINC_TERMINAL");
     fflush(stdout);
     execvp(mpirun, words);
     zn_status status = zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s (install an MPI, or name it with --mpirun)",

@@ -277,7 +277,7 @@ int zn_cli_train(int argc, char **argv)
 {
     struct train_flags f = {0};
     struct zn_options given;
-    bool terminal = isatty(STDOUT_FILENO) == 1;
+    bool terminal = isatty(STDOUT_FILENO) && (!zn_comm_is_launched() || getenv("ZINC_TERMINAL"));
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
     if (code < 0) {
         struct zn_train_options options = options_of(&f, &given);

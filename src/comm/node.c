@@ -91,6 +91,16 @@ static int find_dead(const struct comm_node *node)
     return -1;
 }
 
+void node_look_for_dead(struct comm_node *node)
+{
+    int dead = find_dead(node);
+    char text[64];
+    if (dead < 0)
+        return;
+    snprintf(text, sizeof text, "rank %d died", node->ranks[dead]);
+    node_fail(node, ZN_ERR_INTERRUPTED, text);
+}
+
 static zn_status wait_for_word(struct comm_node *node, struct slot *slot, _Atomic uint32_t *word,
                                uint32_t sequence)
 {
@@ -111,13 +121,9 @@ static zn_status wait_for_word(struct comm_node *node, struct slot *slot, _Atomi
             continue;
         if (node->look_around)
             node->look_around(node->context);
-        int dead = find_dead(node);
         /* A rank may end when all words of its last request are set, so they are looked at again. */
-        if (dead >= 0 && !reached(atomic_load(word), sequence)) {
-            char text[64];
-            snprintf(text, sizeof text, "rank %d died", node->ranks[dead]);
-            node_fail(node, ZN_ERR_INTERRUPTED, text);
-        }
+        if (find_dead(node) >= 0 && !reached(atomic_load(word), sequence))
+            node_look_for_dead(node);
     }
 }
 

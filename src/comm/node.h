@@ -24,6 +24,7 @@ enum { COMM_TEXT = 1024 }; /* bytes of a failure's message between ranks */
     X(AGREE, "agreement")                                                                          \
     X(ALLOC, "allocation")                                                                         \
     X(FREE, "release of memory")                                                                   \
+    X(START, "start")                                                                              \
     X(END, "end")
 
 enum comm_op {
@@ -52,7 +53,7 @@ struct comm_node {
     /* Looks for a failure on other nodes; called about every 100 ms while waiting. May be NULL. */
     void (*look_around)(void *context);
     void *context;
-    _Atomic bool failed_first; /* the node's failure was found by this rank, who tells other nodes */
+    _Atomic bool failed_first; /* this rank found the failure: it tells other nodes, and ends the job */
 };
 
 size_t node_control_bytes(int n_local);
@@ -73,6 +74,9 @@ void node_fail(struct comm_node *node, zn_status status, const char *text);
 
 /* ZN_OK, or the failure of the node as this thread's. */
 zn_status node_check(const struct comm_node *node);
+
+/* Fails the node when the process of a local rank has ended. */
+void node_look_for_dead(struct comm_node *node);
 
 /* "ranks disagree: …", of two ranks that asked for different things in the same place. */
 zn_status node_disagree(int rank, const struct comm_asked *asked, int other_rank,

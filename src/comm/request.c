@@ -54,7 +54,7 @@ static zn_status reduce(struct worker *w, const struct comm_asked *asked,
 {
     size_t piece = (size_t)w->head.rank * request->n_bytes;
     if (w->network)
-        ZN_TRY(network_reduce_begin(w->network, asked, (const void *)source_of(w, w->node.me)));
+        ZN_TRY(network_reduce_begin(w->network, asked, source_of(w, w->node.me)));
     struct sum_term *terms = calloc((size_t)w->head.n_ranks, sizeof *terms);
     if (!terms)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a sum over ranks");
@@ -99,6 +99,13 @@ static zn_status run(struct worker *w, const struct comm_request *request)
     return node_wait_done(&w->node, asked.sequence);
 }
 
+void worker_give_up(struct worker *w)
+{
+    if (w->network && !w->gave_up)
+        network_give_up(w->network, atomic_load(&w->node.failed_first));
+    w->gave_up = true;
+}
+
 zn_status worker_run(struct worker *w, const struct comm_request *request)
 {
     w->sequence++;
@@ -111,8 +118,7 @@ zn_status worker_run(struct worker *w, const struct comm_request *request)
             zn_context(status, "rank %d", w->head.rank);
         node_fail(&w->node, status, zn_error_message());
     }
-    if (w->network && atomic_exchange(&w->node.failed_first, false))
-        network_tell_failure(w->network);
+    worker_give_up(w);
     return node_check(&w->node);
 }
 

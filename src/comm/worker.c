@@ -127,9 +127,7 @@ static void release(zn_comm *comm, struct zn_shared *shared)
 
 static zn_status tell_failure(void *arg)
 {
-    struct worker *w = arg;
-    if (w->network && atomic_exchange(&w->node.failed_first, false))
-        network_tell_failure(w->network);
+    worker_give_up(arg);
     return ZN_OK;
 }
 
@@ -155,9 +153,8 @@ static zn_status run_end(struct worker *w, void *arg)
         node_fail(&w->node, ZN_ERR_MEMORY, "no memory to end");
     *failed = !all || worker_exchange(w, COMM_END, &mine, sizeof mine, all) != ZN_OK;
     free(all);
-    if (w->network)
-        network_destroy(w->network, *failed);
-    w->network = NULL;
+    if (w->end)
+        w->end(w, *failed);
     return ZN_OK;
 }
 

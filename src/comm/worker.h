@@ -18,10 +18,13 @@ struct worker {
     struct comm_node node;
     zn_stream *stream;
     comm_network *network;
+    /* Ends MPI, on the stream's thread; or NULL. */
+    void (*end)(struct worker *worker, bool failed);
     bool processes;    /* local ranks are processes, not threads */
     int *ranks, *pids; /* of local ranks; node's pointers */
     /* Of the stream's thread: */
     uint32_t sequence;
+    bool gave_up; /* on the network, after a failure */
     struct worker_region *regions;
     int n_regions;
 };
@@ -35,6 +38,9 @@ void worker_free(struct worker *worker);
 
 /* On the stream's thread: one request from start to end. */
 zn_status worker_run(struct worker *worker, const struct comm_request *request);
+
+/* On the stream's thread, after a failure of the node: lets other nodes know. */
+void worker_give_up(struct worker *worker);
 
 /* On the stream's thread: the mailboxes of all ranks. */
 zn_status worker_exchange(struct worker *worker, enum comm_op op, const void *mine, size_t n_bytes,

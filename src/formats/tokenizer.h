@@ -24,10 +24,23 @@ zn_status zn_ids_add(struct zn_ids *ids, int32_t id);
 zn_status zn_tokenizer_open(const char *folder, zn_tokenizer **tokenizer);
 void zn_tokenizer_close(zn_tokenizer *tokenizer); /* NULL is legal */
 
+/* The same from the bytes of a tokenizer.json alone; `name` stands for the file in messages. */
+zn_status zn_tokenizer_load(const void *json, size_t n_bytes, const char *name, zn_tokenizer **tokenizer);
+
 /* Appends the ids of the text. Added tokens inside it are recognised; with `add_special` the
  * post-processor's tokens are put around it. Invalid UTF-8 becomes U+FFFD. */
 zn_status zn_tokenizer_encode(const zn_tokenizer *tokenizer, const char *text, size_t n_bytes,
                               bool add_special, struct zn_ids *ids);
+
+/* The same piece by piece, for texts whose ids need not be held at once: `sink` gets them in order,
+ * with how many bytes of the text are done, and ends it all when it fails. */
+typedef zn_status (*zn_ids_sink)(void *self, const int32_t *ids, size_t n_ids, size_t n_bytes_done);
+zn_status zn_tokenizer_stream(const zn_tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
+                              zn_ids_sink sink, void *self);
+
+/* Threads for one long text, 1 until it is said. Ids do not depend on it. Not while another thread
+ * uses the tokenizer. */
+void zn_tokenizer_set_threads(zn_tokenizer *tokenizer, int n_threads);
 
 /* The text of the ids, NUL-terminated, the caller frees it. An unknown id is an error. */
 zn_status zn_tokenizer_decode(const zn_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,

@@ -14,6 +14,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "token files are littl
 
 struct data_file {
     char *path;
+    struct zn_token_cache cache; /* no path: it is none */
     size_t id_bytes;    /* 1: text */
     uint64_t data;      /* where the ids begin */
     int64_t n_ids;      /* in the file */
@@ -65,8 +66,7 @@ static zn_status check_text(const zn_token_source *source, uint64_t n_bytes, str
 {
     const struct zn_token_source_options *o = &source->options;
     if (!o->bytes)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "%s: text for a model with a tokenizer comes with tokenizers; give a "
-                       ".bin token file", file->path);
+        return zn_fail(ZN_ERR_UNSUPPORTED, "%s: text for a model with a tokenizer has to be encoded", file->path);
     if (o->vocab_size != 0 && o->vocab_size < 256)
         return zn_fail(ZN_ERR_INPUT, "%s: text as bytes needs a vocabulary of 256, the model has %lld", file->path,
                        (long long)o->vocab_size);
@@ -76,24 +76,20 @@ static zn_status check_text(const zn_token_source *source, uint64_t n_bytes, str
     return ZN_OK;
 }
 
-static zn_status check_file(const zn_token_source *source, struct data_file *file)
+static zn_status check_file(const zn_token_source *source, zn_data_kind kind, struct data_file *file)
 {
-    const char *dot = strrchr(file->path, '.'), *slash = strrchr(file->path, '/');
-    const char *kind = dot && (!slash || dot > slash) ? dot : "";
-    bool is_bin = strcmp(kind, ".bin") == 0;
-    if (strcmp(kind, ".jsonl") == 0)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "%s: .jsonl data comes with tokenizers; give .txt or .bin", file->path);
-    if (!is_bin && strcmp(kind, ".txt") != 0)
-        return zn_fail(ZN_ERR_INPUT, "%s: not a kind of data: expected .txt or .bin", file->path);
+    if (kind == ZN_DATA_JSONL)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "%s: rows have to be encoded; give .bin, or text as bytes", file->path);
     int fd;
     uint64_t n_bytes;
     ZN_TRY(zn_file_open(file->path, &fd, &n_bytes));
-    zn_status status = is_bin ? check_bin(fd, n_bytes, file) : check_text(source, n_bytes, file);
+    zn_status status = kind == ZN_DATA_BIN ? check_bin(fd, n_bytes, file) : check_text(source, n_bytes, file);
     close(fd);
     return status;
 }
 
-static zn_status add_file(zn_token_source *source, const char *path)
+/* A new entry after the last; the caller fills in what the file has and calls add_tokens. */
+static zn_status add_entry(zn_token_source *source, const char *path, struct data_file **entry)
 {
     if (source->n_files == source->capacity) {
         size_t capacity = 2 * source->capacity + 16;
@@ -108,33 +104,35 @@ static zn_status add_file(zn_token_source *source, const char *path)
     if (!file->path)
         return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
     source->n_files++;
-    ZN_TRY(check_file(source, file));
-    if (__builtin_add_overflow(source->n_tokens, file->n_tokens, &source->n_tokens))
-        return zn_fail(ZN_ERR_INPUT, "%s: too many tokens in all", path);
+    *entry = file;
     return ZN_OK;
 }
 
-static zn_status add_path(zn_token_source *source, const char *path, int depth)
+static zn_status add_tokens(zn_token_source *source, const struct data_file *file)
 {
-    enum { MAX_DEPTH = 32 }; /* a link that leads up would not end */
-    if (!zn_folder_exists(path))
-        return add_file(source, path);
-    if (depth == MAX_DEPTH)
-        return zn_fail(ZN_ERR_INPUT, "%s: folders more than %d deep", path, MAX_DEPTH);
-    char **names;
-    size_t n_names;
-    ZN_TRY(zn_folder_list(path, &names, &n_names));
-    zn_status status = ZN_OK;
-    for (size_t i = 0; i < n_names && status == ZN_OK; i++) {
-        char *inner;
-        status = zn_path_join(path, names[i], &inner);
-        if (status != ZN_OK)
-            break;
-        status = add_path(source, inner, depth + 1);
-        free(inner);
-    }
-    zn_names_free(names, n_names);
-    return status;
+    if (__builtin_add_overflow(source->n_tokens, file->n_tokens, &source->n_tokens))
+        return zn_fail(ZN_ERR_INPUT, "%s: too many tokens in all", file->path);
+    return ZN_OK;
+}
+
+zn_status zn_tokens_add_file(zn_token_source *source, const struct zn_data_file *file)
+{
+    struct data_file *entry = NULL;
+    ZN_TRY(add_entry(source, file->path, &entry));
+    ZN_TRY(check_file(source, file->kind, entry));
+    return add_tokens(source, entry);
+}
+
+zn_status zn_tokens_add_cache(zn_token_source *source, const struct zn_token_cache *cache)
+{
+    struct data_file *entry = NULL;
+    ZN_TRY(add_entry(source, cache->path, &entry));
+    entry->id_bytes = cache->id_bytes;
+    entry->data = TOKEN_HEADER_BYTES;
+    entry->n_ids = entry->n_tokens = cache->n_tokens;
+    ZN_TRY(add_tokens(source, entry));
+    entry->cache = *cache;
+    return ZN_OK;
 }
 
 /* "a.bin, b.bin and 7 more". */
@@ -147,12 +145,8 @@ static void add_names(zn_text *text, const char *const *names, size_t n_names)
         zn_text_add(text, " and %zu more", n_names - SHOWN);
 }
 
-static zn_status add_paths(zn_token_source *source, const char *const *paths, size_t n_paths)
+zn_status zn_tokens_check(const zn_token_source *source, const char *const *paths, size_t n_paths)
 {
-    if (n_paths == 0)
-        return zn_fail(ZN_ERR_USAGE, "no data files given");
-    for (size_t i = 0; i < n_paths; i++)
-        ZN_TRY(add_path(source, paths[i], 0));
     bool is_empty = true;
     for (size_t i = 0; i < source->n_files; i++)
         is_empty = is_empty && source->files[i].n_ids == 0;
@@ -168,14 +162,33 @@ static zn_status add_paths(zn_token_source *source, const char *const *paths, si
     return status;
 }
 
-zn_status zn_tokens_open(const char *const *paths, size_t n_paths, const struct zn_token_source_options *options,
-                         zn_token_source **source)
+zn_status zn_tokens_create(const struct zn_token_source_options *options, zn_token_source **source)
 {
     zn_token_source *s = calloc(1, sizeof *s);
     if (!s)
         return zn_fail(ZN_ERR_MEMORY, "out of memory for the list of data files");
     s->options = *options;
-    zn_status status = add_paths(s, paths, n_paths);
+    *source = s;
+    return ZN_OK;
+}
+
+static zn_status add_all(zn_token_source *source, const char *const *paths, size_t n_paths,
+                         struct zn_data_files *files)
+{
+    ZN_TRY(zn_data_files_list(paths, n_paths, files));
+    for (size_t i = 0; i < files->n; i++)
+        ZN_TRY(zn_tokens_add_file(source, &files->file[i]));
+    return zn_tokens_check(source, paths, n_paths);
+}
+
+zn_status zn_tokens_open(const char *const *paths, size_t n_paths, const struct zn_token_source_options *options,
+                         zn_token_source **source)
+{
+    zn_token_source *s = NULL;
+    struct zn_data_files files = {0};
+    ZN_TRY(zn_tokens_create(options, &s));
+    zn_status status = add_all(s, paths, n_paths, &files);
+    zn_data_files_fini(&files);
     if (status != ZN_OK) {
         zn_tokens_close(s);
         return status;
@@ -188,8 +201,11 @@ void zn_tokens_close(zn_token_source *source)
 {
     if (!source)
         return;
-    for (size_t i = 0; i < source->n_files; i++)
+    for (size_t i = 0; i < source->n_files; i++) {
+        if (source->files[i].cache.path)
+            zn_token_cache_close(&source->files[i].cache);
         free(source->files[i].path);
+    }
     free(source->files);
     free(source);
 }
@@ -266,7 +282,9 @@ static zn_status read_file(const zn_token_source *source, const struct data_file
     if (n > n_tokens)
         n = n_tokens;
     int64_t n_ids = file->n_ids - from < n ? file->n_ids - from : n;
-    if (n_ids > 0) {
+    if (n_ids > 0 && file->cache.path) {
+        ZN_TRY(read_ids(source, file, file->cache.ids_fd, from, n_ids, out));
+    } else if (n_ids > 0) {
         int fd;
         uint64_t n_bytes;
         ZN_TRY(zn_file_open(file->path, &fd, &n_bytes));
@@ -282,11 +300,36 @@ static zn_status read_file(const zn_token_source *source, const struct data_file
     return ZN_OK;
 }
 
-zn_status zn_tokens_read(const zn_token_source *source, int64_t first, int64_t n_tokens, int32_t *out)
+static zn_status check_range(const zn_token_source *source, int64_t first, int64_t n_tokens)
 {
     if (first < 0 || n_tokens < 0 || first > source->n_tokens || n_tokens > source->n_tokens - first)
         return zn_fail(ZN_ERR_INTERNAL, "read of %lld tokens at %lld is outside the %lld of the data",
                        (long long)n_tokens, (long long)first, (long long)source->n_tokens);
+    return ZN_OK;
+}
+
+zn_status zn_tokens_read_counts(const zn_token_source *source, int64_t first, int64_t n_tokens, uint8_t *counts)
+{
+    ZN_TRY(check_range(source, first, n_tokens));
+    while (n_tokens > 0) {
+        const struct data_file *file = find_file(source, first);
+        int64_t from = first - file->first, n = file->n_tokens - from;
+        if (n > n_tokens)
+            n = n_tokens;
+        if (file->cache.path)
+            ZN_TRY(zn_token_cache_counts(&file->cache, from, n, counts));
+        else
+            memset(counts, 1, (size_t)n);
+        first += n;
+        counts += n;
+        n_tokens -= n;
+    }
+    return ZN_OK;
+}
+
+zn_status zn_tokens_read(const zn_token_source *source, int64_t first, int64_t n_tokens, int32_t *out)
+{
+    ZN_TRY(check_range(source, first, n_tokens));
     while (n_tokens > 0) {
         int64_t n;
         ZN_TRY(read_file(source, find_file(source, first), first, n_tokens, out, &n));
@@ -326,12 +369,15 @@ zn_status zn_tokens_n_windows(const zn_token_source *source, int64_t length, int
     return ZN_OK;
 }
 
-zn_status zn_tokens_window(const zn_token_source *source, int64_t i, int64_t length, int32_t *out)
+zn_status zn_tokens_window(const zn_token_source *source, int64_t i, int64_t length, int32_t *out,
+                           uint8_t *counts)
 {
     int64_t n_windows = 0;
     ZN_TRY(zn_tokens_n_windows(source, length, &n_windows));
     if (i < 0 || i >= n_windows)
         return zn_fail(ZN_ERR_INTERNAL, "window %lld is outside the %lld of the data", (long long)i,
                        (long long)n_windows);
+    if (counts)
+        ZN_TRY(zn_tokens_read_counts(source, i * length, length + 1, counts));
     return zn_tokens_read(source, i * length, length + 1, out);
 }

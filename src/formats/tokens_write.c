@@ -16,16 +16,17 @@ struct zn_token_writer {
 
 zn_status zn_token_writer_create(const char *path, int64_t vocab_size, zn_token_writer **writer)
 {
+    const char *name = path ? path : "(temporary tokens)";
     if (vocab_size < 1 || vocab_size > (int64_t)INT32_MAX + 1)
-        return zn_fail(ZN_ERR_USAGE, "%s: a vocabulary of %lld is impossible", path, (long long)vocab_size);
+        return zn_fail(ZN_ERR_USAGE, "%s: a vocabulary of %lld is impossible", name, (long long)vocab_size);
     zn_token_writer *w = calloc(1, sizeof *w);
-    if (!w || !(w->path = strdup(path))) {
+    if (!w || !(w->path = strdup(name))) {
         free(w);
-        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", name);
     }
     w->id_bytes = vocab_size <= 65536 ? 2 : 4;
     w->vocab_size = vocab_size;
-    zn_status status = zn_new_file_create(path, &w->file);
+    zn_status status = path ? zn_new_file_create(path, &w->file) : zn_new_file_create_nameless(&w->file);
     if (status != ZN_OK) {
         zn_token_writer_destroy(w);
         return status;
@@ -41,6 +42,16 @@ void zn_token_writer_destroy(zn_token_writer *writer)
     zn_new_file_destroy(writer->file);
     free(writer->path);
     free(writer);
+}
+
+size_t zn_token_writer_id_bytes(const zn_token_writer *writer)
+{
+    return writer->id_bytes;
+}
+
+zn_status zn_token_writer_reader(const zn_token_writer *writer, int *fd)
+{
+    return zn_new_file_reader(writer->file, fd);
 }
 
 zn_status zn_token_writer_append(zn_token_writer *writer, const int32_t *ids, int64_t n_tokens)

@@ -11,7 +11,8 @@ zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t 
     batch->ids = calloc(n, sizeof(int32_t));
     batch->targets = calloc(n, sizeof(int32_t));
     batch->window = calloc((size_t)time + 1, sizeof(int32_t));
-    if (batch->ids && batch->targets && batch->window)
+    batch->counts = calloc((size_t)time + 1, 1);
+    if (batch->ids && batch->targets && batch->window && batch->counts)
         return ZN_OK;
     zn_host_batch_fini(batch);
     return zn_fail(ZN_ERR_MEMORY, "no memory for a batch of %lld × %lld tokens", (long long)rows,
@@ -23,6 +24,7 @@ void zn_host_batch_fini(struct zn_host_batch *batch)
     free(batch->ids);
     free(batch->targets);
     free(batch->window);
+    free(batch->counts);
     *batch = (struct zn_host_batch){0};
 }
 
@@ -30,9 +32,11 @@ zn_status zn_host_batch_fill(struct zn_host_batch *batch, int64_t row, const zn_
                              int64_t i)
 {
     size_t n_bytes = (size_t)batch->time * sizeof(int32_t);
-    ZN_TRY(zn_tokens_window(source, i, batch->time, batch->window));
+    int32_t *targets = batch->targets + row * batch->time;
+    ZN_TRY(zn_tokens_window(source, i, batch->time, batch->window, batch->counts));
     memcpy(batch->ids + row * batch->time, batch->window, n_bytes);
-    memcpy(batch->targets + row * batch->time, batch->window + 1, n_bytes);
+    for (int64_t t = 0; t < batch->time; t++)
+        targets[t] = batch->counts[t + 1] ? batch->window[t + 1] : -1;
     return ZN_OK;
 }
 

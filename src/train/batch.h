@@ -6,8 +6,9 @@
 
 struct zn_host_batch {
     int64_t rows, time;
-    int32_t *ids, *targets; /* (rows, time) */
+    int32_t *ids, *targets; /* (rows, time); target -1: does not count */
     int32_t *window;        /* time + 1 */
+    uint8_t *counts;        /* time + 1 */
 };
 
 zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t time);

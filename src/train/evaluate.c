@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "train/batch.h"
+#include "train/data.h"
 #include "train/run.h"
 
 /* What one rank adds to the mean. */
@@ -84,7 +85,7 @@ zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *
     if (status == ZN_OK)
         status = zn_run_measure(&run, options->threads, 0);
     if (status == ZN_OK)
-        status = zn_run_open_data(&run, options->model, options->data, options->n_data, &source);
+        status = zn_run_open_data(&run, options->model, options->data, options->n_data, NULL, true, &source);
     struct zn_engine_options engine = {.micro_batch = options->micro_batch, .time = seq_len};
     if (status == ZN_OK)
         status = zn_run_plan(&run, &engine, &(struct zn_choices){.stage = 0, .recompute = 0, .reduce_every = 0});

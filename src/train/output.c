@@ -25,7 +25,7 @@ static bool same_folder(const char *a, const char *b)
     return realpath(a, real_a) && realpath(b, real_b) && strcmp(real_a, real_b) == 0;
 }
 
-zn_status zn_output_prepare(const char *folder, const char *model_folder, bool overwrite)
+zn_status zn_output_check(const char *folder, const char *model_folder, bool overwrite)
 {
     static const char *const signs[] = {"run.json", "metrics.jsonl", "model.safetensors",
                                         "model.safetensors.index.json", "checkpoints"};
@@ -40,7 +40,7 @@ zn_status zn_output_prepare(const char *folder, const char *model_folder, bool o
             return zn_fail(ZN_ERR_USAGE, "--output %s: holds a run already (%s); give --overwrite or another folder",
                            folder, signs[i]);
     }
-    return zn_folder_create(folder);
+    return ZN_OK;
 }
 
 static zn_status write_named(const char *folder, const char *name, const void *data, size_t n_bytes)

@@ -4,9 +4,8 @@
 
 #include "train/run.h"
 
-/* Makes the folder. One that holds a run is refused unless `overwrite`; the model's own folder
- * always. */
-zn_status zn_output_prepare(const char *folder, const char *model_folder, bool overwrite);
+/* A folder that holds a run is refused unless `overwrite`; the model's own folder always. */
+zn_status zn_output_check(const char *folder, const char *model_folder, bool overwrite);
 
 /* run.json: the resolved configuration. */
 zn_status zn_output_write_run(const char *folder, const struct zn_run *run,

@@ -106,43 +106,18 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
     return zn_cpu_isa_choose(NULL, &run->isa);
 }
 
-static bool has_tokenizer(const char *folder)
+/* With 16-bit parameters each thread has a panel to widen them in. */
+static size_t plan_bytes(const struct zn_run *run, const struct zn_engine_options *options)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char *path;
-        if (zn_path_join(folder, names[i], &path) != ZN_OK)
-            return false;
-        bool found = zn_file_exists(path);
-        free(path);
-        if (found)
-            return true;
-    }
-    return false;
-}
-
-zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const char *const *paths,
-                           size_t n_paths, zn_token_source **source)
-{
-    int64_t vocabulary = run->model->module->vocabulary;
-    struct zn_token_source_options options = {
-        .vocab_size = vocabulary,
-        .end_of_text = vocabulary > 256 ? 256 : -1,
-        .bytes = !has_tokenizer(folder),
-    };
-    return zn_tokens_open(paths, n_paths, &options, source);
-}
-
-static size_t plan_bytes(const zn_engine_plan *plan)
-{
-    return zn_manifest_bytes(&plan->manifest, ZN_N_TIERS, ZN_N_KINDS) + PROCESS_BYTES;
+    size_t scratch = options->type == ZN_F32 ? 0 : (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
+    return zn_manifest_bytes(&run->plan.manifest, ZN_N_TIERS, ZN_N_KINDS) + scratch + PROCESS_BYTES;
 }
 
 static zn_status try_plan(struct zn_run *run, const struct zn_engine_options *options, bool *fits)
 {
     zn_engine_plan_fini(&run->plan);
     ZN_TRY(zn_dry_run(run->model->module, options, zn_comm_n_ranks(run->comm), &run->plan));
-    *fits = plan_bytes(&run->plan) <= run->memory_limit;
+    *fits = plan_bytes(run, options) <= run->memory_limit;
     return ZN_OK;
 }
 
@@ -174,7 +149,7 @@ zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, con
     }
     char need[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
     return zn_fail(ZN_ERR_MEMORY, "needs %s, the limit is %s; a smaller --micro-batch or --seq-len%s helps",
-                   zn_size_text(plan_bytes(&run->plan), need), zn_size_text(run->memory_limit, limit),
+                   zn_size_text(plan_bytes(run, options), need), zn_size_text(run->memory_limit, limit),
                    choices->recompute == 0 ? " or --recompute on" : "");
 }
 

@@ -41,10 +41,6 @@ zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_sc
  * node. */
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit);
 
-/* Opens data: token files, or text as bytes where the folder has no tokenizer. */
-zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const char *const *paths,
-                           size_t n_paths, zn_token_source **source);
-
 /* What the planner may choose: -1 stands for "choose". */
 struct zn_choices {
     int stage, recompute;

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "train/agreement.h"
 #include "train/batch.h"
+#include "train/data.h"
 #include "train/metrics.h"
 #include "train/order.h"
 #include "train/output.h"
@@ -196,7 +197,7 @@ static zn_status open_log(struct training *t)
     return status;
 }
 
-/* Everything up to the plan: no rank waits for another here. */
+/* The model and the machine: no rank waits for another here. */
 static zn_status open_inputs(struct training *t)
 {
     struct zn_train_options *o = &t->options;
@@ -207,14 +208,34 @@ static zn_status open_inputs(struct training *t)
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
     ZN_TRY(resolve_types(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
-    ZN_TRY(zn_run_open_data(run, o->model, o->data, o->n_data, &t->data));
-    ZN_TRY(resolve_steps(t));
-    if (o->n_eval_data > 0) {
-        int64_t n_windows;
-        ZN_TRY(zn_run_open_data(run, o->model, o->eval_data, o->n_eval_data, &t->eval_data));
-        ZN_TRY(zn_tokens_n_windows(t->eval_data, t->engine.time, &n_windows));
-    }
+    if (zn_comm_rank(run->comm) == 0)
+        ZN_TRY(zn_output_check(o->output, o->model, o->overwrite));
     return make_batches(t);
+}
+
+static zn_status open_data_from(struct training *t, const char *cache, bool may_encode)
+{
+    struct zn_train_options *o = &t->options;
+    struct zn_run *run = &t->run;
+    ZN_TRY(zn_run_open_data(run, o->model, o->data, o->n_data, cache, may_encode, &t->data));
+    ZN_TRY(resolve_steps(t));
+    if (o->n_eval_data == 0)
+        return ZN_OK;
+    int64_t n_windows;
+    ZN_TRY(zn_run_open_data(run, o->model, o->eval_data, o->n_eval_data, cache, may_encode, &t->eval_data));
+    return zn_tokens_n_windows(t->eval_data, t->engine.time, &n_windows);
+}
+
+/* Text is encoded by rank 0, and then read by all. */
+static zn_status open_data(struct training *t, bool encodes)
+{
+    char *cache;
+    if (encodes != (zn_comm_rank(t->run.comm) == 0))
+        return ZN_OK;
+    ZN_TRY(zn_path_join(t->options.output, "cache", &cache));
+    zn_status status = open_data_from(t, cache, encodes);
+    free(cache);
+    return status;
 }
 
 static zn_status open_output(struct training *t)
@@ -223,7 +244,7 @@ static zn_status open_output(struct training *t)
     if (zn_comm_rank(t->run.comm) != 0)
         return ZN_OK;
     report_plan(t);
-    ZN_TRY(zn_output_prepare(o->output, o->model, o->overwrite));
+    ZN_TRY(zn_folder_create(o->output));
     ZN_TRY(zn_output_write_run(o->output, &t->run, o, &t->engine));
     return open_log(t);
 }
@@ -233,6 +254,8 @@ static zn_status set_up(struct training *t)
 {
     zn_comm *comm = t->run.comm;
     ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
+    ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
+    ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
     ZN_TRY(zn_agree_on_memory(&t->run));
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
     ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data));
@@ -277,8 +300,10 @@ static zn_status run_step(struct training *t, int64_t step, double lr, struct zn
     double loss_scale = t->loss_scale.scale;
     ZN_TRY(fill_batches(t, step, &mine));
     ZN_TRY(count_targets(t, mine, n_targets));
-    if (*n_targets == 0)
-        return zn_fail(ZN_ERR_INPUT, "step %lld has no target that counts", (long long)step + 1);
+    if (*n_targets == 0) { /* windows of nothing but prompts; the same on every rank */
+        *verdict = (struct zn_verdict){.skipped = true, .reason = "step has no target that counts"};
+        return ZN_OK;
+    }
     float scale = (float)(loss_scale / (double)*n_targets);
     for (int64_t a = 0; a < t->engine.accumulate; a++)
         ZN_TRY(zn_engine_micro_batch(t->run.engine, t->batches[a].ids, t->batches[a].targets, scale,
@@ -326,20 +351,19 @@ static zn_status report_step(struct training *t, struct zn_step_report *report)
     return ZN_OK;
 }
 
-static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *verdict)
+static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *verdict, int64_t *n_targets)
 {
-    int64_t n_targets;
     uint64_t sent = bytes_sent(t);
     double start = zn_clock_now(&t->run.clock);
     double lr = zn_schedule_lr(&t->schedule, zn_engine_updates(t->run.engine) + 1);
-    ZN_TRY(run_step(t, step, lr, verdict, &n_targets));
+    ZN_TRY(run_step(t, step, lr, verdict, n_targets));
     struct zn_step_report report = {.step = step + 1,
-                                    .loss = verdict->loss / (double)n_targets,
+                                    .loss = verdict->loss / (double)*n_targets,
                                     .grad_norm = verdict->norm,
                                     .lr = lr,
                                     .scale = t->loss_scale.scale,
                                     .seconds = zn_clock_now(&t->run.clock) - start,
-                                    .tokens = n_targets,
+                                    .tokens = *n_targets,
                                     .skipped = verdict->skipped,
                                     .reason = verdict->reason,
                                     .comm_bytes = bytes_sent(t) - sent};
@@ -352,7 +376,10 @@ static zn_status run_steps(struct training *t)
     int n_skipped = 0;
     for (int64_t step = 0; step < t->options.steps; step++) {
         struct zn_verdict verdict;
-        ZN_TRY(one_step(t, step, &verdict));
+        int64_t n_targets;
+        ZN_TRY(one_step(t, step, &verdict, &n_targets));
+        if (n_targets == 0) /* says nothing about the numbers */
+            continue;
         if (!verdict.skipped)
             n_skipped = 0;
         else if (t->engine.type != ZN_F16 || zn_loss_scale_is_least(&t->loss_scale))

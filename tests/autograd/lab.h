@@ -135,7 +135,8 @@ static inline struct lab *lab_create(int64_t batch, int64_t time)
     zn_clock_init_virtual(&lab->simulated);
     OK(zn_device_create_cpu(&lab->ledger, &lab->real, LAB_THREADS, NULL, &lab->cpu));
     OK(zn_device_create_sim(&lab->ledger, &lab->simulated,
-                            &(struct zn_sim_rates){.flops = 1e12, .memory_bytes = 1e11}, &lab->sim));
+                            &(struct zn_sim_rates){.flops = 1e12, .memory_bytes = 1e11},
+                            &lab->sim));
     lab->batch = batch;
     lab->time = time;
     lab->scale = 1;
@@ -315,7 +316,8 @@ static inline double lab_loss(const struct lab *lab)
 /* ---- Finite differences ---- */
 
 /* (f(x+h) - f(x-h)) / 2h with the steps that fp32 really takes. */
-static inline double lab_difference(struct lab *lab, const struct lab_plan *plan, float *x, double h)
+static inline double lab_difference(struct lab *lab, const struct lab_plan *plan, float *x,
+                                    double h)
 {
     float middle = *x, above = (float)(middle + h), below = (float)(middle - h);
     *x = above;
@@ -341,7 +343,8 @@ static inline void lab_check_gradients(struct lab *lab, double bound)
 {
     struct lab_plan train = lab_record(lab, true), evaluate = lab_record(lab, false);
     for (int i = 0; i < lab->n_params; i++)
-        memset(lab->params[i].gradient, 0xff, (size_t)lab->params[i].param.n_elements * sizeof(float));
+        memset(lab->params[i].gradient, 0xff,
+               (size_t)lab->params[i].param.n_elements * sizeof(float));
     lab_replay(lab, &train, true);
     for (int i = 0; i < lab->n_params; i++) {
         struct lab_param *p = &lab->params[i];

@@ -19,7 +19,8 @@ static void check(struct lab *lab, void (*forward)(struct lab *, zn_tape *))
 
 static void run_embedding(struct lab *lab, zn_tape *t)
 {
-    lab_functional(lab, t, zn_embedding(t, lab_ids(lab, t, lab->ids), lab_at(lab, 0), lab_at(lab, 1)));
+    lab_functional(lab, t,
+                   zn_embedding(t, lab_ids(lab, t, lab->ids), lab_at(lab, 0), lab_at(lab, 1)));
 }
 
 static struct lab *embedding_lab(void)

@@ -18,7 +18,8 @@ static void run_head(struct lab *lab, zn_tape *t)
 }
 
 /* Every fifth position is ignored where `ignores`; targets reach over the whole vocabulary. */
-static struct lab *head_lab(int64_t batch, int64_t time, int64_t width, int64_t vocabulary, bool ignores)
+static struct lab *head_lab(int64_t batch, int64_t time, int64_t width, int64_t vocabulary,
+                            bool ignores)
 {
     struct lab *lab = lab_create(batch, time);
     lab_param(lab, "x", DIMS(batch * time, width), 0, 1);
@@ -152,7 +153,8 @@ static double add_row(const struct lab *lab, int64_t row, double *dx, double *dw
 }
 
 /* |got - want| ≤ bound × (|want| + largest |want|) */
-static void check_near(const char *what, const float *got, const double *want, int64_t n, double bound)
+static void check_near(const char *what, const float *got, const double *want, int64_t n,
+                       double bound)
 {
     double largest = 0;
     for (int64_t i = 0; i < n; i++)
@@ -168,7 +170,8 @@ static void several_panels_and_chunks_match_double(void **state)
     enum { TIME = 300, WIDTH = 6, VOCABULARY = 5000 };
     struct lab *lab = head_lab(1, TIME, WIDTH, VOCABULARY, true);
     lab->scale = 0.125f;
-    double *dx = calloc(TIME * WIDTH, sizeof *dx), *dw = calloc(VOCABULARY * WIDTH, sizeof *dw), loss = 0;
+    double *dx = calloc(TIME * WIDTH, sizeof *dx), *dw = calloc(VOCABULARY * WIDTH, sizeof *dw),
+           loss = 0;
     assert_true(dx && dw);
     for (int64_t row = 0; row < TIME; row++)
         if (lab->targets[row] >= 0)

@@ -33,11 +33,12 @@ static zn_tensor *toy_forward(const zn_module *m, zn_tape *t, int segment, zn_te
     if (segment < SEGMENTS - 1)
         return block(lab, t, x);
     x = zn_rmsnorm(t, x, lab_at(lab, FINAL_NORM), 1e-5f);
-    return zn_head_loss(t, x, &(struct zn_head){.weight = lab_at(lab, TABLE),
-                                                .targets = batch->targets,
-                                                .loss = batch->loss,
-                                                .scale = batch->scale,
-                                                .keep_logits = batch->keep_logits});
+    return zn_head_loss(t, x,
+                        &(struct zn_head){.weight = lab_at(lab, TABLE),
+                                          .targets = batch->targets,
+                                          .loss = batch->loss,
+                                          .scale = batch->scale,
+                                          .keep_logits = batch->keep_logits});
 }
 
 static struct lab *toy_lab(void)

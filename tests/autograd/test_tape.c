@@ -61,7 +61,8 @@ static void run_same_weight(struct lab *lab, zn_tape *t)
 {
     zn_tensor *x = zn_rmsnorm(t, lab_input(lab, t, 0), lab_at(lab, 2), 1e-2f);
     for (int i = 0; i < 3; i++)
-        x = zn_gelu(t, zn_linear(t, x, lab_at(lab, 1), NULL, i % 2 ? ZN_IN_OUT : ZN_OUT_IN), ZN_GELU_TANH);
+        x = zn_gelu(t, zn_linear(t, x, lab_at(lab, 1), NULL, i % 2 ? ZN_IN_OUT : ZN_OUT_IN),
+                    ZN_GELU_TANH);
     lab_functional(lab, t, x);
 }
 
@@ -74,7 +75,8 @@ static void a_parameter_used_three_times_accumulates(void **state)
 static void run_dead_end(struct lab *lab, zn_tape *t)
 {
     zn_tensor *x = zn_rmsnorm(t, lab_input(lab, t, 0), lab_at(lab, 2), 1e-2f);
-    zn_gelu(t, zn_linear(t, x, lab_at(lab, 1), NULL, ZN_OUT_IN), ZN_GELU_TANH); /* nobody wants it */
+    zn_gelu(t, zn_linear(t, x, lab_at(lab, 1), NULL, ZN_OUT_IN),
+            ZN_GELU_TANH); /* nobody wants it */
     lab_functional(lab, t, x);
 }
 
@@ -97,7 +99,8 @@ enum { TABLE, POSITIONS, WEIGHT, BIAS, NORM, NORM_BIAS, HEAD, N_PARAMS };
 /* Every operator that has parameters. */
 static void run_all(struct lab *lab, zn_tape *t)
 {
-    zn_tensor *x = zn_embedding(t, lab_ids(lab, t, lab->ids), lab_at(lab, TABLE), lab_at(lab, POSITIONS));
+    zn_tensor *x =
+        zn_embedding(t, lab_ids(lab, t, lab->ids), lab_at(lab, TABLE), lab_at(lab, POSITIONS));
     x = zn_layernorm(t, x, lab_at(lab, NORM), lab_at(lab, NORM_BIAS), 1e-5f);
     x = zn_linear(t, x, lab_at(lab, WEIGHT), lab_at(lab, BIAS), ZN_IN_OUT);
     x = zn_rmsnorm(t, x, lab_at(lab, NORM), 1e-5f);
@@ -168,7 +171,8 @@ static void a_leaf_gets_a_gradient_when_it_wants_one(void **state)
         zn_tensor *leaf = zn_tape_external(tape, ZN_F32, 3, DIMS(B, T, WIDTH), 64);
         if (wants)
             zn_tape_want_gradient(tape, leaf);
-        zn_tensor *x = zn_linear(tape, zn_rmsnorm(tape, leaf, lab_at(lab, 2), 1e-5f), lab_at(lab, 1), NULL, ZN_OUT_IN);
+        zn_tensor *x = zn_linear(tape, zn_rmsnorm(tape, leaf, lab_at(lab, 2), 1e-5f),
+                                 lab_at(lab, 1), NULL, ZN_OUT_IN);
         lab_functional(lab, tape, zn_layernorm(tape, x, lab_at(lab, 2), NULL, 1e-5f));
         OK(zn_tape_backward(tape, NULL));
         assert_int_equal(zn_tensor_gradient(leaf) != 0, wants);
@@ -184,8 +188,10 @@ static void a_leaf_gets_a_gradient_when_it_wants_one(void **state)
 
 static const zn_param narrow = {.name = "narrow", .ndim = 2, .dims = {WIDTH, 3}, .n_elements = 12};
 static const zn_param wide_row = {.name = "wide_row", .ndim = 1, .dims = {7}, .n_elements = 7};
-static const zn_param short_table = {.name = "short_table", .ndim = 2, .dims = {T - 1, WIDTH}, .n_elements = 8};
-static const zn_param thin_table = {.name = "thin_table", .ndim = 2, .dims = {T, 3}, .n_elements = 9};
+static const zn_param short_table = {
+    .name = "short_table", .ndim = 2, .dims = {T - 1, WIDTH}, .n_elements = 8};
+static const zn_param thin_table = {
+    .name = "thin_table", .ndim = 2, .dims = {T, 3}, .n_elements = 9};
 static const zn_constant few_angles = {.name = "cos", .n_elements = 2};
 
 struct mistake {
@@ -253,20 +259,23 @@ static zn_tensor *wrong_rope_heads(struct lab *lab, zn_tape *t, zn_tensor *x)
 static zn_tensor *wrong_attention(struct lab *lab, zn_tape *t, zn_tensor *x)
 {
     (void)lab;
-    return zn_attention(t, x, x, x, &(struct zn_attention){.heads = 2, .kv_heads = 1, .head_dim = 2});
+    return zn_attention(t, x, x, x,
+                        &(struct zn_attention){.heads = 2, .kv_heads = 1, .head_dim = 2});
 }
 
 static zn_tensor *wrong_attention_rows(struct lab *lab, zn_tape *t, zn_tensor *x)
 {
     (void)lab;
     zn_tensor *k = zn_tape_external(t, ZN_F32, 3, DIMS(B, T - 1, WIDTH), 64);
-    return zn_attention(t, x, k, x, &(struct zn_attention){.heads = 2, .kv_heads = 2, .head_dim = 2});
+    return zn_attention(t, x, k, x,
+                        &(struct zn_attention){.heads = 2, .kv_heads = 2, .head_dim = 2});
 }
 
 static zn_tensor *wrong_attention_fused(struct lab *lab, zn_tape *t, zn_tensor *x)
 {
     (void)lab;
-    return zn_attention_fused(t, x, &(struct zn_attention){.heads = 2, .kv_heads = 2, .head_dim = 2});
+    return zn_attention_fused(t, x,
+                              &(struct zn_attention){.heads = 2, .kv_heads = 2, .head_dim = 2});
 }
 
 static zn_tensor *wrong_add(struct lab *lab, zn_tape *t, zn_tensor *x)
@@ -324,7 +333,8 @@ static void wrong_shapes_stick_and_are_named(void **state)
         zn_tensor *x = zn_tape_external(tape, ZN_F32, 3, DIMS(B, T, WIDTH), 64);
         zn_fail_text(ZN_OK, "");
         zn_tensor *y = mistakes[i].make(lab, tape, x);
-        if (zn_tape_status(tape) != ZN_ERR_INTERNAL || !strstr(zn_error_message(), mistakes[i].name))
+        if (zn_tape_status(tape) != ZN_ERR_INTERNAL ||
+            !strstr(zn_error_message(), mistakes[i].name))
             fail_msg("mistake %zu (%s) gave '%s'", i, mistakes[i].name, zn_error_message());
         y = zn_gelu(tape, zn_add(tape, y, y), ZN_GELU_TANH);
         zn_tensor *z = zn_layernorm(tape, x, lab_at(lab, 2), NULL, 1e-5f);

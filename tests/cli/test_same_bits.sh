@@ -16,13 +16,13 @@ fail()
     failures=$((failures + 1))
 }
 
-# run NAME FLAGS…: trains $model into the folder NAME; its words are in NAME.out and NAME.err.
+# run NAME FLAGS…: trains $model as $shape says into the folder NAME; its words are in NAME.out and NAME.err.
 run()
 {
     local name=$1
     shift
-    "$zinc" train --model "$model" --data "$data/tokens.bin" --precision fp32 --steps 6 --micro-batch 2 --accumulate 2 \
-        --seq-len 24 --lr 3e-3 --weight-decay 0.1 --output-dtype fp32 --output "$name" "$@" >"$name.out" 2>"$name.err" && return
+    "$zinc" train --model "$model" --data "$data/tokens.bin" --precision fp32 "${shape[@]}" --lr 3e-3 --weight-decay 0.1 \
+        --output-dtype fp32 --output "$name" "$@" >"$name.out" 2>"$name.err" && return
     fail "$name: zinc train $* failed: $(tail -1 "$name.err")"
 }
 
@@ -35,7 +35,7 @@ columns()
 # same NAME NAME: two runs have the same bits.
 same()
 {
-    [ "$(columns "$1" | wc -l)" = 6 ] || fail "$1: $(columns "$1" | wc -l) lines of metrics, not 6"
+    [ "$(columns "$1" | wc -l)" -ge 2 ] || fail "$1: $(columns "$1" | wc -l) lines of metrics"
     cmp -s <(columns "$1") <(columns "$2") || fail "$1 and $2 differ in loss or norm"
     cmp -s "$1/model.safetensors" "$2/model.safetensors" || fail "$1 and $2 differ in their weights"
 }
@@ -48,6 +48,7 @@ value()
 
 process=$((64 * 1024 * 1024)) # what the plan adds for the process itself
 
+shape=(--steps 6 --micro-batch 2 --accumulate 2 --seq-len 24)
 for name in gpt2 llama3; do
     model=$data/$name
     run $name-reference --threads 1
@@ -100,4 +101,28 @@ model=no-dropout
 run without-dropout
 same gpt2-reference without-dropout
 [ -s without-dropout.err ] && fail "something is said without dropout: $(cat without-dropout.err)"
+
+# A model that is large enough for work to be cut: several blocks of matrix products, panels of the vocabulary, chunks
+# of tokens and of sums.
+mkdir large
+cat >large/config.json <<'JSON'
+{"model_type": "qwen3", "hidden_size": 288, "intermediate_size": 1100, "num_hidden_layers": 2, "num_attention_heads": 3,
+ "num_key_value_heads": 1, "head_dim": 64, "vocab_size": 9000, "tie_word_embeddings": true, "max_position_embeddings": 512,
+ "initializer_range": 0.1}
+JSON
+model=large
+shape=(--from-scratch --steps 2 --micro-batch 1 --accumulate 2 --seq-len 300)
+run large-reference --threads 1 --recompute off
+run large-2 --threads 2 --recompute off
+run large-3 --threads 3 --recompute on
+ZINC_ISA=plain run large-plain --threads 2
+for name in 2 3 plain; do
+    same large-reference large-$name
+done
+# Below what recompute needs, logits are not kept either.
+total=$(value device large-3/metrics.jsonl | tail -1)
+run large-limit --memory-limit $((total - 1 + process))
+same large-reference large-limit
+[ "$(value device large-limit/metrics.jsonl | tail -1)" -lt "$total" ] || fail "the limit saved no memory"
+
 exit $((failures > 0))

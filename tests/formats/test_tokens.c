@@ -138,14 +138,14 @@ static void windows_share_their_border(void **state)
         int64_t n_windows;
         OK(zn_tokens_n_windows(source, 5, &n_windows));
         assert_int_equal(n_windows, n == 11 ? 2 : 1);
-        OK(zn_tokens_window(source, 0, 5, w));
+        OK(zn_tokens_window(source, 0, 5, w, NULL));
         assert_memory_equal(w, ids, sizeof w);
         if (n == 11) {
-            OK(zn_tokens_window(source, 1, 5, w));
+            OK(zn_tokens_window(source, 1, 5, w, NULL));
             assert_memory_equal(w, ids + 5, sizeof w);
         }
-        assert_int_equal(zn_tokens_window(source, n_windows, 5, w), ZN_ERR_INTERNAL);
-        assert_int_equal(zn_tokens_window(source, -1, 5, w), ZN_ERR_INTERNAL);
+        assert_int_equal(zn_tokens_window(source, n_windows, 5, w, NULL), ZN_ERR_INTERNAL);
+        assert_int_equal(zn_tokens_window(source, -1, 5, w, NULL), ZN_ERR_INTERNAL);
         zn_tokens_close(source);
     }
 }
@@ -164,7 +164,7 @@ static void data_shorter_than_a_window(void **state)
     assert_int_equal(n, 1);
     FAILS(zn_tokens_n_windows(source, 5, &n), ZN_ERR_INPUT, "s1.txt",
           "s2.txt: 5 tokens are too few for one window of length 5, which takes 6");
-    FAILS(zn_tokens_window(source, 0, 5, w), ZN_ERR_INPUT, "s1.txt", "5 tokens are too few");
+    FAILS(zn_tokens_window(source, 0, 5, w, NULL), ZN_ERR_INPUT, "s1.txt", "5 tokens are too few");
     FAILS(zn_tokens_n_windows(source, 0, &n), ZN_ERR_USAGE, "window of 0", "");
     zn_tokens_close(source);
 }
@@ -191,7 +191,7 @@ static void ids_outside_the_vocabulary(void **state)
     int32_t back[4];
     OK(zn_tokens_read(source, 0, 2, back));
     FAILS(zn_tokens_read(source, 1, 3, back), ZN_ERR_INPUT, path, "token 2 has id 50, outside the vocabulary of 50");
-    FAILS(zn_tokens_window(source, 0, 3, back), ZN_ERR_INPUT, path, "token 2 has id 50");
+    FAILS(zn_tokens_window(source, 0, 3, back, NULL), ZN_ERR_INPUT, path, "token 2 has id 50");
     zn_tokens_close(source);
     /* A 32-bit id that would be negative, with the vocabulary unknown. */
     uint32_t wide[257] = {20240801, 7, 1};
@@ -246,9 +246,9 @@ static void kinds_that_are_not_taken(void **state)
 {
     (void)state;
     const struct zn_token_source_options tokenizer = {50257, 50256, false}, small = {128, -1, true};
-    BAD(make_text("rows.jsonl", "{}"), &any, ZN_ERR_UNSUPPORTED, "comes with tokenizers");
-    BAD(make_text("a.pdf", "x"), &any, ZN_ERR_INPUT, "expected .txt or .bin");
-    BAD(make_text("noextension", "x"), &any, ZN_ERR_INPUT, "expected .txt or .bin");
+    BAD(make_text("rows.jsonl", "{}"), &any, ZN_ERR_UNSUPPORTED, "have to be encoded");
+    BAD(make_text("a.pdf", "x"), &any, ZN_ERR_INPUT, "expected .txt, .jsonl or .bin");
+    BAD(make_text("noextension", "x"), &any, ZN_ERR_INPUT, "expected .txt, .jsonl or .bin");
     BAD(make_text("t.txt", "x"), &tokenizer, ZN_ERR_UNSUPPORTED, "tokenizer");
     BAD(make_text("t.txt", "x"), &small, ZN_ERR_INPUT, "needs a vocabulary of 256, the model has 128");
     BAD(in_folder("gone.txt"), &any, ZN_ERR_IO, "No such file");

@@ -66,7 +66,7 @@ static void read_windows(const zn_token_source *source, int64_t length, int64_t 
     if (zn_tokens_n_windows(source, length, &n_windows) != ZN_OK)
         return;
     for (int64_t i = 0; i < n_windows && i < 100; i++) {
-        if (zn_tokens_window(source, i, length, window) != ZN_OK)
+        if (zn_tokens_window(source, i, length, window, NULL) != ZN_OK)
             return;
         for (int64_t k = 0; k <= length; k++)
             if (window[k] < 0 || (vocab_size > 0 && window[k] >= vocab_size))

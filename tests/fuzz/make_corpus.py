@@ -70,6 +70,30 @@ def make_tokens():
     write("fuzz_tokens", "short", bytes([0x30]) + b"\x48\xd7\x34\x01")
 
 
+def make_jsonl():
+    seeds = {
+        "text": b'{"text":"a \\u00e9"}\n\n{"text":"b","id":1}\n',
+        "completion": b'{"prompt":"2+2=","completion":"4"}',
+        "messages": b'{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yes"}]}\r\n',
+        "two_kinds": b'{"text":"x","messages":[]}\n',
+        "types": b'{"text":5}\n',
+        "tools": b'{"messages":[{"role":"assistant","content":null,"tool_calls":[]}]}\n',
+        "bytes": b'\xef\xbb\xbf{"text":"\xff\xe2\x82\xed\xa0\x80"}\n',
+        "cut": b'{"text":"x',
+    }
+    for name, data in seeds.items():
+        write("fuzz_jsonl", name, data)
+
+
+def make_chat():
+    templates = CORPUS.parent.parent / "data" / "chat" / "templates"
+    for path in sorted(templates.glob("*.jinja")):
+        for name, contents in [("", [b"Be brief.", b"Is it 4?", b" Yes. "]), ("-users", [b"", b"a", b"b", b"<|im_end|>", b"d"])]:
+            write("fuzz_chat", path.stem + name, b"\0".join([path.read_bytes()] + contents))
+
+
 make_safetensors()
 make_json()
 make_tokens()
+make_jsonl()
+make_chat()

@@ -86,7 +86,8 @@ static void check_packing(zn_lifetimes *l, const struct record *r, double slack)
             size_t other = zn_lifetimes_offset(l, j), m = zn_lifetimes_block_bytes(l, j);
             bool together = r->first[i] <= r->last[j] && r->first[j] <= r->last[i];
             if (together && at < other + m && other < at + n)
-                fail_msg("blocks %lld and %lld live together and overlap", (long long)j, (long long)i);
+                fail_msg("blocks %lld and %lld live together and overlap", (long long)j,
+                         (long long)i);
         }
     }
     size_t peak = zn_lifetimes_peak(l), least = zn_lifetimes_peak_live(l);
@@ -125,7 +126,8 @@ static void random_programs_never_overlap(void **state)
 }
 
 /* Forward keeps three blocks of each layer, backward takes them in reverse; each moment has a scratch. */
-static void stack_program(zn_lifetimes *l, struct record *r, int layers, size_t width, bool recompute)
+static void stack_program(zn_lifetimes *l, struct record *r, int layers, size_t width,
+                          bool recompute)
 {
     enum { KEPT = 4 };
     static const size_t sizes[KEPT] = {1, 3, 1, 4};

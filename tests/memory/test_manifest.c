@@ -14,9 +14,11 @@
 static void fill(zn_manifest *m)
 {
     zn_manifest_init(m);
-    assert_int_equal(zn_manifest_add(m, "parameters", ZN_TIER_DEVICE, ZN_KIND_PARAMETERS, 1000), ZN_OK);
+    assert_int_equal(zn_manifest_add(m, "parameters", ZN_TIER_DEVICE, ZN_KIND_PARAMETERS, 1000),
+                     ZN_OK);
     assert_int_equal(zn_manifest_add(m, "exp_avg", ZN_TIER_NVME, ZN_KIND_OPTIMIZER, 2000), ZN_OK);
-    assert_int_equal(zn_manifest_add(m, "exp_avg_sq", ZN_TIER_NVME, ZN_KIND_OPTIMIZER, 2000), ZN_OK);
+    assert_int_equal(zn_manifest_add(m, "exp_avg_sq", ZN_TIER_NVME, ZN_KIND_OPTIMIZER, 2000),
+                     ZN_OK);
     assert_int_equal(zn_manifest_add(m, "arena", ZN_TIER_DEVICE, ZN_KIND_ACTIVATIONS, 300), ZN_OK);
 }
 
@@ -49,10 +51,12 @@ static void only_what_was_planned_is_found(void **state)
                  {"exp_avg", ZN_TIER_NVME, ZN_KIND_OPTIMIZER, 1999}};
     zn_manifest m;
     fill(&m);
-    assert_int_equal(zn_manifest_check(&m, "exp_avg", ZN_TIER_NVME, ZN_KIND_OPTIMIZER, 2000), ZN_OK);
+    assert_int_equal(zn_manifest_check(&m, "exp_avg", ZN_TIER_NVME, ZN_KIND_OPTIMIZER, 2000),
+                     ZN_OK);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_int_equal(zn_manifest_check(&m, wrong[i].name, wrong[i].tier, wrong[i].kind, wrong[i].n_bytes),
-                         ZN_ERR_INTERNAL);
+        assert_int_equal(
+            zn_manifest_check(&m, wrong[i].name, wrong[i].tier, wrong[i].kind, wrong[i].n_bytes),
+            ZN_ERR_INTERNAL);
         assert_non_null(strstr(zn_error_message(), wrong[i].name));
     }
     zn_manifest_fini(&m);
@@ -66,11 +70,13 @@ static void any_number_of_entries_fits(void **state)
     zn_manifest_init(&m);
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "buffer %d", i);
-        assert_int_equal(zn_manifest_add(&m, name, ZN_TIER_HOST, ZN_KIND_BUFFERS, (size_t)i), ZN_OK);
+        assert_int_equal(zn_manifest_add(&m, name, ZN_TIER_HOST, ZN_KIND_BUFFERS, (size_t)i),
+                         ZN_OK);
     }
     assert_int_equal(m.n_entries, 1000);
     assert_int_equal(zn_manifest_bytes(&m, ZN_TIER_HOST, ZN_KIND_BUFFERS), 999 * 500);
-    assert_int_equal(zn_manifest_check(&m, "buffer 637", ZN_TIER_HOST, ZN_KIND_BUFFERS, 637), ZN_OK);
+    assert_int_equal(zn_manifest_check(&m, "buffer 637", ZN_TIER_HOST, ZN_KIND_BUFFERS, 637),
+                     ZN_OK);
     zn_manifest_fini(&m);
     zn_manifest_fini(&m); /* legal, and does nothing */
 }

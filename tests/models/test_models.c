@@ -30,7 +30,8 @@ static const zn_param *find(const zn_model *model, const char *name)
     return NULL;
 }
 
-static void check_shape(const zn_model *model, const char *name, int segment, int64_t rows, int64_t cols)
+static void check_shape(const zn_model *model, const char *name, int segment, int64_t rows,
+                        int64_t cols)
 {
     const zn_param *p = find(model, name);
     assert_int_equal(p->segment, segment);
@@ -105,18 +106,23 @@ static void kin_have_their_sizes(void **state)
         int64_t n_elements;
         int n_params;
     } known[] = {
-        {"{\"model_type\":\"qwen2\",\"vocab_size\":151936,\"hidden_size\":896,\"intermediate_size\":4864,"
+        {"{\"model_type\":\"qwen2\",\"vocab_size\":151936,\"hidden_size\":896,\"intermediate_"
+         "size\":4864,"
          "\"num_hidden_layers\":24,\"num_attention_heads\":14,\"num_key_value_heads\":2,"
          "\"tie_word_embeddings\":true}", /* Qwen2.5-0.5B */
          494032768, 2 + 24 * 12},
-        {"{\"model_type\":\"qwen3\",\"vocab_size\":151936,\"hidden_size\":1024,\"intermediate_size\":3072,"
-         "\"num_hidden_layers\":28,\"num_attention_heads\":16,\"num_key_value_heads\":8,\"head_dim\":128,"
+        {"{\"model_type\":\"qwen3\",\"vocab_size\":151936,\"hidden_size\":1024,\"intermediate_"
+         "size\":3072,"
+         "\"num_hidden_layers\":28,\"num_attention_heads\":16,\"num_key_value_heads\":8,\"head_"
+         "dim\":128,"
          "\"tie_word_embeddings\":true}", /* Qwen3-0.6B */
          596049920, 2 + 28 * 11},
-        {"{\"model_type\":\"mistral\",\"vocab_size\":32000,\"hidden_size\":4096,\"intermediate_size\":14336,"
+        {"{\"model_type\":\"mistral\",\"vocab_size\":32000,\"hidden_size\":4096,\"intermediate_"
+         "size\":14336,"
          "\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8}", /* 7B v0.1 */
          7241732096, 3 + 32 * 9},
-        {"{\"model_type\":\"llama\",\"vocab_size\":32000,\"hidden_size\":4096,\"intermediate_size\":11008,"
+        {"{\"model_type\":\"llama\",\"vocab_size\":32000,\"hidden_size\":4096,\"intermediate_"
+         "size\":11008,"
          "\"num_hidden_layers\":32,\"num_attention_heads\":32}", /* Llama 2 7B */
          6738415616, 3 + 32 * 9},
     };
@@ -138,13 +144,18 @@ struct refusal {
 };
 
 static const char *const llama_keys[][2] = {
-    {"vocab_size", "101"},          {"hidden_size", "32"},       {"intermediate_size", "88"},
-    {"num_hidden_layers", "2"},     {"num_attention_heads", "4"}, {"num_key_value_heads", "2"},
+    {"vocab_size", "101"},
+    {"hidden_size", "32"},
+    {"intermediate_size", "88"},
+    {"num_hidden_layers", "2"},
+    {"num_attention_heads", "4"},
+    {"num_key_value_heads", "2"},
     {"max_position_embeddings", "128"},
 };
 
 static const char *const gpt2_keys[][2] = {
-    {"vocab_size", "101"}, {"n_embd", "32"}, {"n_layer", "2"}, {"n_head", "4"}, {"n_positions", "40"},
+    {"vocab_size", "101"}, {"n_embd", "32"},      {"n_layer", "2"},
+    {"n_head", "4"},       {"n_positions", "40"},
 };
 
 static void check_refusals(const char *type, const char *const keys[][2], size_t n_keys,
@@ -179,22 +190,29 @@ static void llama_refuses_by_name(void **state)
     static const struct refusal refusals[] = {
         {"", ZN_OK, "", ""},
         {"\"hidden_act\":\"gelu\"", ZN_ERR_UNSUPPORTED, "hidden_act", "gelu"},
-        {"\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}", ZN_ERR_UNSUPPORTED, "rope_type", "yarn"},
-        {"\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":4}", ZN_ERR_UNSUPPORTED, "rope_type", "dynamic"},
-        {"\"rope_parameters\":{\"rope_type\":\"longrope\"}", ZN_ERR_UNSUPPORTED, "rope_type", "longrope"},
-        {"\"rope_parameters\":{\"rope_type\":\"linear\"}", ZN_ERR_INPUT, "rope_parameters", "factor"},
-        {"\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}", ZN_ERR_INPUT, "rope_scaling", "factor"},
+        {"\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}", ZN_ERR_UNSUPPORTED, "rope_type",
+         "yarn"},
+        {"\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":4}", ZN_ERR_UNSUPPORTED, "rope_type",
+         "dynamic"},
+        {"\"rope_parameters\":{\"rope_type\":\"longrope\"}", ZN_ERR_UNSUPPORTED, "rope_type",
+         "longrope"},
+        {"\"rope_parameters\":{\"rope_type\":\"linear\"}", ZN_ERR_INPUT, "rope_parameters",
+         "factor"},
+        {"\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}", ZN_ERR_INPUT, "rope_scaling",
+         "factor"},
         {"\"rope_theta\":-1", ZN_ERR_INPUT, "rope_theta", "positive"},
         {"\"partial_rotary_factor\":0.5", ZN_ERR_UNSUPPORTED, "partial_rotary_factor", ""},
         {"\"head_dim\":7", ZN_ERR_INPUT, "head_dim 7", "odd"},
-        {"\"num_key_value_heads\":3", ZN_ERR_INPUT, "num_attention_heads 4", "num_key_value_heads 3"},
+        {"\"num_key_value_heads\":3", ZN_ERR_INPUT, "num_attention_heads 4",
+         "num_key_value_heads 3"},
         {"\"vocab_size\":0", ZN_ERR_INPUT, "config.json", "vocab_size"},
         {"\"hidden_size\":-5", ZN_ERR_INPUT, "config.json", "hidden_size"},
         {"\"hidden_size\":\"32\"", ZN_ERR_INPUT, "hidden_size", "string"},
         {"\"intermediate_size\":2.5", ZN_ERR_INPUT, "config.json", "intermediate_size"},
         {"\"vocab_size\":null", ZN_ERR_INPUT, "config.json", "vocab_size"},
         {"\"num_hidden_layers\":2000000000", ZN_ERR_INPUT, "config.json", "num_hidden_layers"},
-        {"\"vocab_size\":2147483647,\"hidden_size\":2147483640", ZN_ERR_INPUT, "embed_tokens", "too large"},
+        {"\"vocab_size\":2147483647,\"hidden_size\":2147483640", ZN_ERR_INPUT, "embed_tokens",
+         "too large"},
     };
     check_refusals("llama", llama_keys, COUNT(llama_keys), refusals, COUNT(refusals));
 }
@@ -204,18 +222,20 @@ static void kin_refuse_by_name(void **state)
     (void)state;
     static const struct refusal qwen2[] = {
         {"", ZN_OK, "", ""},
-        {"\"use_sliding_window\":true,\"layer_types\":[\"full_attention\"]", ZN_ERR_INPUT, "layer_types",
-         "1 entries for 2 layers"},
+        {"\"use_sliding_window\":true,\"layer_types\":[\"full_attention\"]", ZN_ERR_INPUT,
+         "layer_types", "1 entries for 2 layers"},
         {"\"use_sliding_window\":true,\"layer_types\":[\"full_attention\",\"chunked_attention\"]",
          ZN_ERR_UNSUPPORTED, "layer_types", "chunked_attention"},
-        {"\"sliding_window\":0,\"use_sliding_window\":true", ZN_ERR_INPUT, "config.json", "sliding_window"},
+        {"\"sliding_window\":0,\"use_sliding_window\":true", ZN_ERR_INPUT, "config.json",
+         "sliding_window"},
     };
     static const struct refusal mistral[] = {
         {"", ZN_OK, "", ""},
         {"\"sliding_window\":null", ZN_OK, "", ""},
-        {"\"sliding_window\":8,\"layer_types\":[]", ZN_ERR_INPUT, "layer_types", "0 entries for 2 layers"},
-        {"\"sliding_window\":null,\"layer_types\":[\"full_attention\",\"sliding_attention\"]", ZN_ERR_INPUT,
-         "layer 1", "sliding_window"},
+        {"\"sliding_window\":8,\"layer_types\":[]", ZN_ERR_INPUT, "layer_types",
+         "0 entries for 2 layers"},
+        {"\"sliding_window\":null,\"layer_types\":[\"full_attention\",\"sliding_attention\"]",
+         ZN_ERR_INPUT, "layer 1", "sliding_window"},
     };
     check_refusals("qwen2", llama_keys, COUNT(llama_keys), qwen2, COUNT(qwen2));
     check_refusals("qwen3", llama_keys, COUNT(llama_keys), qwen2, COUNT(qwen2));
@@ -232,7 +252,8 @@ static void gpt2_refuses_by_name(void **state)
         {"\"add_cross_attention\":true", ZN_ERR_UNSUPPORTED, "add_cross_attention", ""},
         {"\"n_layer\":100000000", ZN_ERR_INPUT, "config.json", "n_layer"},
         {"\"n_layer\":true", ZN_ERR_INPUT, "config.json", "n_layer"},
-        {"\"n_inner\":2147483647,\"n_embd\":2147483644", ZN_ERR_INPUT, "attn.c_attn.weight", "too large"},
+        {"\"n_inner\":2147483647,\"n_embd\":2147483644", ZN_ERR_INPUT, "attn.c_attn.weight",
+         "too large"},
         {"\"attn_pdrop\":\"0.1\"", ZN_ERR_INPUT, "config.json", "attn_pdrop"},
     };
     check_refusals("gpt2", gpt2_keys, COUNT(gpt2_keys), refusals, COUNT(refusals));
@@ -246,7 +267,8 @@ static void another_architecture_is_refused_by_name(void **state)
     FAILS(create("{\"vocab_size\":10}", &model), ZN_ERR_INPUT, "config.json", "model_type");
     FAILS(create("{\"model_type\":7}", &model), ZN_ERR_INPUT, "config.json", "model_type");
     FAILS(create("[1,2]", &model), ZN_ERR_INPUT, "config.json", "");
-    FAILS(create("{\"model_type\":\"gpt2\",\"vocab_size\":10}", &model), ZN_ERR_INPUT, "config.json", "n_embd");
+    FAILS(create("{\"model_type\":\"gpt2\",\"vocab_size\":10}", &model), ZN_ERR_INPUT,
+          "config.json", "n_embd");
 }
 
 int main(void)

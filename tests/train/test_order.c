@@ -18,7 +18,8 @@ static void check_epoch(const struct zn_order *order, int64_t epoch)
     for (int64_t k = 0; k < n; k++) {
         int64_t window = zn_order_window(order, epoch * n + k);
         if (window < 0 || window >= n || seen[window]++)
-            fail_msg("sample %lld of %lld is window %lld", (long long)k, (long long)n, (long long)window);
+            fail_msg("sample %lld of %lld is window %lld", (long long)k, (long long)n,
+                     (long long)window);
     }
     free(seen);
 }
@@ -26,7 +27,8 @@ static void check_epoch(const struct zn_order *order, int64_t epoch)
 static void every_epoch_is_a_permutation(void **state)
 {
     (void)state;
-    static const int64_t counts[] = {1, 2, 3, 4, 5, 7, 16, 17, 63, 64, 65, 100, 257, 1000, 4095, 4097, 65536, 65537};
+    static const int64_t counts[] = {1,  2,  3,   4,   5,    7,    16,   17,    63,
+                                     64, 65, 100, 257, 1000, 4095, 4097, 65536, 65537};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         for (uint64_t seed = 0; seed < 3; seed++)
             for (int64_t epoch = 0; epoch < 3; epoch++)
@@ -34,7 +36,8 @@ static void every_epoch_is_a_permutation(void **state)
 }
 
 /* How many of the first n samples of two orders are the same window. */
-static int64_t n_same(const struct zn_order *a, int64_t from_a, const struct zn_order *b, int64_t from_b)
+static int64_t n_same(const struct zn_order *a, int64_t from_a, const struct zn_order *b,
+                      int64_t from_b)
 {
     int64_t same = 0;
     for (int64_t k = 0; k < a->n_windows; k++)

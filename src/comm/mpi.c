@@ -1,0 +1,212 @@
+/* Starting and ending a job of processes. MPI is started, used and ended on the communication
+ * thread only; it finds out who is where, carries what goes between nodes, and nothing else. */
+#include <errno.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "comm/memory.h"
+#include "comm/worker.h"
+
+/* After a failure MPI cannot be ended in good order. When the process exits, its message printed,
+ * this ends the ranks that are left. One rank does it, since a crowd of them makes launchers
+ * stumble; the others just leave, which launchers take for a failure as well. */
+static void abort_at_exit(void)
+{
+    int started = 0, ended = 0;
+    MPI_Initialized(&started);
+    MPI_Finalized(&ended);
+    if (!started || ended)
+        return;
+    fflush(NULL); /* MPI_Abort does not return to do it */
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+}
+
+static void end(struct worker *w, bool failed)
+{
+    network_destroy(w->network, failed);
+    w->network = NULL;
+    if (!failed)
+        MPI_Finalize();
+    else if (atomic_load(&w->node.failed_first))
+        atexit(abort_at_exit);
+}
+
+/* A launcher that MPI does not understand starts N jobs of one rank each: they must not run. */
+static zn_status check_launcher(int n_ranks)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        if (text && atoi(text) > n_ranks)
+            return zn_fail(ZN_ERR_USAGE,
+                           "the launcher started %s processes (%s) but MPI found %d: start them with "
+                           "the mpirun of the MPI that Zinc was built with, or srun --mpi=pmix",
+                           text, names[i], n_ranks);
+    }
+    return ZN_OK;
+}
+
+static zn_status start_mpi(int *rank, int *n_ranks)
+{
+    int started = 0, threads;
+    MPI_Initialized(&started);
+    if (started)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "MPI was already started in this process");
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &threads) != MPI_SUCCESS)
+        return zn_fail(ZN_ERR_IO, "MPI did not start");
+    if (threads < MPI_THREAD_FUNNELED)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "this MPI may not be used beside threads");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    MPI_Comm_size(MPI_COMM_WORLD, n_ranks);
+    return check_launcher(*n_ranks);
+}
+
+/* The ranks that share memory with this one, ascending. The caller frees both. */
+static zn_status find_node(int rank, MPI_Comm *local, int *n_local, int **ranks)
+{
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, local) !=
+        MPI_SUCCESS)
+        return zn_fail(ZN_ERR_IO, "MPI did not tell which ranks share a node");
+    MPI_Comm_size(*local, n_local);
+    *ranks = malloc((size_t)*n_local * sizeof **ranks);
+    if (!*ranks)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a table of %d ranks", *n_local);
+    MPI_Allgather(&rank, 1, MPI_INT, *ranks, 1, MPI_INT, *local);
+    return ZN_OK;
+}
+
+/* The first rank of the node makes the control block, the others map it. */
+static zn_status share_control(struct worker *w, MPI_Comm local)
+{
+    struct {
+        struct comm_vote vote;
+        struct memory_offer memory;
+    } made = {.memory.fd = -1};
+    size_t n_bytes = node_control_bytes(w->node.n_local);
+    unsigned char *address = NULL;
+    if (w->node.me == 0)
+        made.vote = comm_vote(w->node.n_local > 1
+                                  ? memory_create_shared(n_bytes, &made.memory, &address)
+                                  : memory_create_private(n_bytes, &made.memory, &address));
+    MPI_Bcast(&made, sizeof made, MPI_BYTE, 0, local);
+    zn_status status = zn_fail_text((zn_status)made.vote.status, made.vote.text);
+    if (status == ZN_OK && w->node.me != 0)
+        status = memory_attach(&made.memory, &address);
+    MPI_Barrier(local); /* all have mapped it */
+    if (w->node.me == 0)
+        memory_close(&made.memory);
+    w->node.control = (struct comm_control *)address;
+    return status;
+}
+
+/* Before the control block serves, ranks agree by MPI itself. */
+static zn_status agree_by_mpi(zn_status mine, int n_ranks)
+{
+    struct comm_vote vote = comm_vote(mine), *votes = malloc((size_t)n_ranks * sizeof vote);
+    if (!votes)
+        return zn_fail(ZN_ERR_MEMORY, "no memory to agree with %d ranks", n_ranks);
+    zn_status status = ZN_ERR_IO;
+    if (MPI_Allgather(&vote, sizeof vote, MPI_BYTE, votes, sizeof vote, MPI_BYTE, MPI_COMM_WORLD) ==
+        MPI_SUCCESS)
+        status = comm_count_votes(votes, sizeof vote, n_ranks);
+    else
+        zn_fail(status, "MPI did not start");
+    free(votes);
+    return status;
+}
+
+/* Learns the local ranks' processes, so that the death of one is seen. */
+static zn_status watch_peers(struct worker *w)
+{
+    int32_t pid = getpid(), *pids = malloc((size_t)w->head.n_ranks * sizeof *pids);
+    int *watched = malloc((size_t)w->node.n_local * sizeof *watched);
+    zn_status status = ZN_OK;
+    if (!pids || !watched)
+        status = zn_fail(ZN_ERR_MEMORY, "no memory for a table of processes");
+    if (status == ZN_OK)
+        status = worker_exchange(w, COMM_START, &pid, sizeof pid, pids);
+    if (status != ZN_OK) {
+        free(watched);
+        free(pids);
+        return status;
+    }
+    for (int i = 0; i < w->node.n_local; i++) {
+        w->pids[i] = pids[w->ranks[i]];
+        watched[i] = (int)syscall(SYS_pidfd_open, w->pids[i], 0); /* -1 on old kernels */
+    }
+    w->node.watched = watched;
+    free(pids);
+    return ZN_OK;
+}
+
+struct start {
+    zn_clock *clock;
+    zn_stream *stream;
+    struct worker *worker;
+    char text[COMM_TEXT];
+};
+
+static zn_status start_worker(struct start *s, int rank, int n_ranks)
+{
+    MPI_Comm local = MPI_COMM_NULL;
+    int n_local = 0, *ranks = NULL;
+    struct worker *w = NULL;
+    zn_status status = find_node(rank, &local, &n_local, &ranks);
+    if (status == ZN_OK)
+        status = worker_create(s->clock, rank, n_ranks, ranks, n_local, &w);
+    free(ranks);
+    s->worker = w;
+    ZN_TRY(agree_by_mpi(status, n_ranks));
+    w->processes = true;
+    w->stream = s->stream;
+    w->end = end;
+    status = share_control(w, local);
+    MPI_Comm_free(&local);
+    ZN_TRY(agree_by_mpi(status, n_ranks));
+    if (n_local < n_ranks) {
+        size_t n_bytes = 0;
+        status = network_create(&w->node, &w->network, &n_bytes);
+        w->head.buffer_bytes += n_bytes;
+        ZN_TRY(agree_by_mpi(status, n_ranks));
+    }
+    return watch_peers(w);
+}
+
+static zn_status start_on_thread(void *arg)
+{
+    struct start *s = arg;
+    int rank, n_ranks;
+    zn_status status = start_mpi(&rank, &n_ranks);
+    if (status == ZN_OK)
+        status = start_worker(s, rank, n_ranks);
+    if (status != ZN_OK) {
+        snprintf(s->text, sizeof s->text, "%s", zn_error_message());
+        atexit(abort_at_exit); /* the job cannot go on without this rank */
+    }
+    return status;
+}
+
+zn_status zn_comm_create_mpi(zn_clock *clock, zn_comm **comm)
+{
+    struct start start = {.clock = clock};
+    zn_event done;
+    ZN_TRY(zn_stream_create_thread(clock, &start.stream));
+    zn_event_init(&done);
+    zn_status status = zn_stream_submit(
+        start.stream, &(struct zn_task){.run = start_on_thread, .arg = &start, .done = &done});
+    if (status == ZN_OK && zn_event_wait(&done, clock) != ZN_OK)
+        status = zn_fail_text(done.status, start.text);
+    zn_event_fini(&done);
+    if (status != ZN_OK) {
+        zn_stream_destroy(start.stream);
+        if (start.worker)
+            worker_free(start.worker);
+        return status;
+    }
+    *comm = &start.worker->head;
+    return ZN_OK;
+}

@@ -1,0 +1,80 @@
+/* Walking folders of data. */
+#include "formats/data_files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+
+void zn_data_files_fini(struct zn_data_files *files)
+{
+    for (size_t i = 0; i < files->n; i++)
+        free(files->file[i].path);
+    free(files->file);
+    *files = (struct zn_data_files){0};
+}
+
+static zn_status find_kind(const char *path, zn_data_kind *kind)
+{
+    static const char *const ends[] = {[ZN_DATA_BIN] = ".bin", [ZN_DATA_TEXT] = ".txt", [ZN_DATA_JSONL] = ".jsonl"};
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    const char *end = dot && (!slash || dot > slash) ? dot : "";
+    for (int k = 0; k < 3; k++) {
+        if (strcmp(end, ends[k]) == 0) {
+            *kind = (zn_data_kind)k;
+            return ZN_OK;
+        }
+    }
+    return zn_fail(ZN_ERR_INPUT, "%s: not a kind of data: expected .txt, .jsonl or .bin", path);
+}
+
+static zn_status add_file(struct zn_data_files *files, const char *path)
+{
+    zn_data_kind kind = ZN_DATA_BIN;
+    ZN_TRY(find_kind(path, &kind));
+    if (files->n == files->capacity) {
+        size_t capacity = 2 * files->capacity + 16;
+        struct zn_data_file *larger = realloc(files->file, capacity * sizeof *larger);
+        if (!larger)
+            return zn_fail(ZN_ERR_MEMORY, "out of memory for a list of %zu data files", capacity);
+        files->file = larger;
+        files->capacity = capacity;
+    }
+    files->file[files->n] = (struct zn_data_file){strdup(path), kind};
+    if (!files->file[files->n].path)
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
+    files->n++;
+    return ZN_OK;
+}
+
+static zn_status add_path(struct zn_data_files *files, const char *path, int depth)
+{
+    enum { MAX_DEPTH = 32 }; /* a link that leads up would not end */
+    if (!zn_folder_exists(path))
+        return add_file(files, path);
+    if (depth == MAX_DEPTH)
+        return zn_fail(ZN_ERR_INPUT, "%s: folders more than %d deep", path, MAX_DEPTH);
+    char **names;
+    size_t n_names;
+    ZN_TRY(zn_folder_list(path, &names, &n_names));
+    zn_status status = ZN_OK;
+    for (size_t i = 0; i < n_names && status == ZN_OK; i++) {
+        char *inner;
+        status = zn_path_join(path, names[i], &inner);
+        if (status != ZN_OK)
+            break;
+        status = add_path(files, inner, depth + 1);
+        free(inner);
+    }
+    zn_names_free(names, n_names);
+    return status;
+}
+
+zn_status zn_data_files_list(const char *const *paths, size_t n_paths, struct zn_data_files *files)
+{
+    if (n_paths == 0)
+        return zn_fail(ZN_ERR_USAGE, "no data files given");
+    for (size_t i = 0; i < n_paths; i++)
+        ZN_TRY(add_path(files, paths[i], 0));
+    return ZN_OK;
+}

@@ -1,0 +1,57 @@
+/* Documents to tokens, and which of them count as targets.
+ *
+ *   a text        as the folder's post-processor says, then the end-of-text id; all of it counts
+ *   a completion  prompt and completion are encoded each by itself, so that the border between them is one between
+ *                 tokens; the post-processor's tokens around both; the prompt does not count
+ *   messages      the text of the folder's chat template, which has its own special tokens, encoded as a whole, then
+ *                 the end-of-text id; the answers count, and a token that holds bytes of an answer and of
+ *                 something else counts, too
+ *
+ * Without a tokenizer the ids are bytes. */
+#ifndef ZN_FORMATS_ENCODE_H
+#define ZN_FORMATS_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "formats/data_files.h"
+#include "formats/jsonl.h"
+#include "formats/tokenizer.h"
+
+struct zn_encoder_options {
+    const zn_tokenizer *tokenizer; /* borrowed; NULL: bytes */
+    int64_t vocab_size;            /* an id outside is an error when it comes; 0: any goes */
+    int32_t end_of_text;           /* -1: none follows a document */
+};
+
+typedef struct zn_encoder zn_encoder;
+
+zn_status zn_encoder_create(const struct zn_encoder_options *options, zn_encoder **encoder);
+void zn_encoder_destroy(zn_encoder *encoder); /* NULL is legal */
+
+/* Ids with a byte for each, 1 where it counts. Zero-initialised by the caller, who calls fini. */
+struct zn_document {
+    struct zn_ids ids;
+    uint8_t *counts;
+    size_t n_counts, capacity;
+};
+void zn_document_fini(struct zn_document *document);
+
+/* Appends the row's tokens. `place` stands for file and line in messages. */
+zn_status zn_encode_row(zn_encoder *encoder, const struct zn_row *row, const char *place,
+                        struct zn_document *document);
+
+/* Where the tokens of files go, piece by piece. */
+struct zn_token_sink {
+    void *self;
+    zn_status (*put)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
+    void (*progress)(void *self, uint64_t n_bytes); /* of this file so far; may be NULL */
+};
+
+/* All documents of a .txt or .jsonl file. Memory is bounded whatever its size: a text is cut where the pieces
+ * have the tokens of the whole, which is checked at each cut. Blocks. */
+zn_status zn_encode_file(zn_encoder *encoder, const struct zn_data_file *file, const struct zn_token_sink *sink);
+
+#endif

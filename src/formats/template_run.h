@@ -1,0 +1,70 @@
+/* A template while it runs; shared by statements, expressions and calls. */
+#ifndef ZN_FORMATS_TEMPLATE_RUN_H
+#define ZN_FORMATS_TEMPLATE_RUN_H
+
+#include "base/text.h"
+#include "formats/template_lex.h"
+#include "formats/template_value.h"
+
+struct run_variable {
+    const char *name;
+    size_t name_bytes;
+    struct value value;
+};
+
+typedef enum run_jump { JUMP_NONE, JUMP_BREAK, JUMP_CONTINUE } run_jump;
+
+struct run {
+    const struct template *t;
+    size_t at; /* the next token */
+    struct value_arena arena;
+    struct run_variable *variables; /* innermost last */
+    size_t n_variables, capacity;
+    size_t frame; /* first variable of the innermost loop's body */
+    zn_text *text, *marks;
+    int depth;
+    run_jump jump;
+};
+
+/* "chat template, line N: …" at the next token. */
+zn_status run_fail(const struct run *r, zn_status code, const char *format, ...) ZN_PRINTF(3, 4);
+
+/* The token's text, fit for a message. */
+struct zn_shown token_shown(const struct token *token);
+
+const struct token *run_token(const struct run *r);
+bool run_is_operator(const struct run *r, const char *op);
+bool run_is_name(const struct run *r, const char *name);
+bool run_skip_operator(struct run *r, const char *op); /* takes it if it is next */
+bool run_skip_name(struct run *r, const char *name);
+zn_status run_expect(struct run *r, const char *op);
+
+/* Sets the variable in the innermost body. */
+zn_status run_set(struct run *r, const char *name, size_t name_bytes, const struct value *value);
+
+/* Evaluates the expression at the next token. Where `live` is false it is only read over: nothing is computed,
+ * *out is undefined and unknown names do no harm. */
+zn_status run_expression(struct run *r, bool live, struct value *out);
+zn_status run_expression_without_if(struct run *r, bool live, struct value *out); /* a or b, of `for` */
+
+/* ---- Calls ---- */
+
+enum { MAX_ARGUMENTS = 8 };
+
+struct arguments {
+    size_t n;
+    struct value values[MAX_ARGUMENTS];
+    size_t n_named;
+    const struct token *names[MAX_ARGUMENTS];
+    struct value named[MAX_ARGUMENTS];
+};
+
+zn_status call_function(struct run *r, const struct token *name, const struct arguments *args, struct value *out);
+zn_status call_method(struct run *r, const struct value *self, const struct token *name,
+                      const struct arguments *args, struct value *out);
+zn_status call_filter(struct run *r, const struct value *self, const struct token *name,
+                      const struct arguments *args, struct value *out);
+zn_status call_test(struct run *r, const struct value *self, const struct token *name,
+                    const struct arguments *args, bool *out);
+
+#endif

@@ -1,0 +1,286 @@
+/* Keys, and files of tokens with their masks. */
+#include "formats/token_cache.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/files.h"
+#include "formats/token_format.h"
+
+enum { CACHE_VERSION = 1, MASK_MAGIC = 0x4b4d4e5a /* "ZNMK" */, MASK_BUFFER = 16 * 1024 };
+
+struct mask_header {
+    uint32_t magic, version;
+    uint64_t key_low, key_high;
+    uint64_t n_tokens, n_counting;
+};
+
+/* ---- Keys ---- */
+
+static void add_bytes(XXH3_state_t *state, const void *bytes, size_t n)
+{
+    uint64_t length = n; /* so that two texts never read as one */
+    XXH3_128bits_update(state, &length, sizeof length);
+    XXH3_128bits_update(state, bytes, n);
+}
+
+static zn_status add_contents(XXH3_state_t *state, const char *folder, const char *name)
+{
+    char *path, *data;
+    size_t n;
+    ZN_TRY(zn_path_join(folder, name, &path));
+    zn_status status = ZN_OK;
+    add_bytes(state, name, strlen(name));
+    if (zn_file_exists(path)) {
+        status = zn_file_read(path, (size_t)1 << 30, &data, &n);
+        if (status == ZN_OK) {
+            add_bytes(state, data, n);
+            free(data);
+        }
+    }
+    free(path);
+    return status;
+}
+
+static zn_status add_file(XXH3_state_t *state, const struct zn_data_file *file)
+{
+    int fd;
+    uint64_t n_bytes;
+    struct stat s;
+    ZN_TRY(zn_file_open(file->path, &fd, &n_bytes));
+    int result = fstat(fd, &s);
+    close(fd);
+    if (result != 0)
+        return zn_fail(ZN_ERR_IO, "%s: cannot read its time", file->path);
+    const int64_t facts[] = {file->kind, (int64_t)n_bytes, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+    add_bytes(state, file->path, strlen(file->path));
+    add_bytes(state, facts, sizeof facts);
+    return ZN_OK;
+}
+
+static zn_status hash_all(XXH3_state_t *state, const struct zn_cache_options *options,
+                          const struct zn_data_file *files, size_t n_files)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+                                        "special_tokens_map.json"};
+    const int64_t facts[] = {CACHE_VERSION, options->vocab_size, options->end_of_text, options->bytes};
+    add_bytes(state, facts, sizeof facts);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !options->bytes; i++)
+        ZN_TRY(add_contents(state, options->model_folder, names[i]));
+    for (size_t i = 0; i < n_files; i++)
+        ZN_TRY(add_file(state, &files[i]));
+    return ZN_OK;
+}
+
+zn_status zn_cache_key_of(const struct zn_cache_options *options, const struct zn_data_file *files, size_t n_files,
+                          struct zn_cache_key *key)
+{
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return zn_fail(ZN_ERR_MEMORY, "out of memory for a hash");
+    XXH3_128bits_reset(state);
+    zn_status status = hash_all(state, options, files, n_files);
+    XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    *key = (struct zn_cache_key){hash.low64, hash.high64};
+    return status;
+}
+
+static zn_status cache_path(const char *folder, const struct zn_cache_key *key, const char *end, char **path)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%016llx%016llx%s", (unsigned long long)key->high, (unsigned long long)key->low, end);
+    return zn_path_join(folder, name, path);
+}
+
+/* ---- Reading ---- */
+
+void zn_token_cache_close(struct zn_token_cache *cache)
+{
+    if (cache->ids_fd >= 0)
+        close(cache->ids_fd);
+    if (cache->mask_fd >= 0)
+        close(cache->mask_fd);
+    free(cache->path);
+    *cache = (struct zn_token_cache){.ids_fd = -1, .mask_fd = -1};
+}
+
+/* Whether the two open files fit the key and each other. */
+static zn_status check_cache(struct zn_token_cache *cache, uint64_t ids_bytes, uint64_t mask_bytes,
+                             const struct zn_cache_key *key, bool *fits)
+{
+    uint32_t ids[3];
+    struct mask_header mask;
+    *fits = false;
+    if (ids_bytes < TOKEN_HEADER_BYTES || mask_bytes < sizeof mask)
+        return ZN_OK;
+    ZN_TRY(zn_pread_all(cache->ids_fd, cache->path, ids, sizeof ids, 0));
+    ZN_TRY(zn_pread_all(cache->mask_fd, cache->path, &mask, sizeof mask, 0));
+    cache->id_bytes = ids[0] == TOKEN_MAGIC_16 ? 2 : 4;
+    cache->n_tokens = ids[2];
+    cache->n_counting = (int64_t)mask.n_counting;
+    *fits = mask.magic == MASK_MAGIC && mask.version == CACHE_VERSION && mask.key_low == key->low &&
+            mask.key_high == key->high && mask.n_tokens == ids[2] && mask.n_counting <= mask.n_tokens &&
+            (ids[0] == TOKEN_MAGIC_16 || ids[0] == TOKEN_MAGIC_32) &&
+            ids_bytes == TOKEN_HEADER_BYTES + (uint64_t)ids[2] * cache->id_bytes &&
+            mask_bytes == sizeof mask + ((uint64_t)ids[2] + 7) / 8;
+    return ZN_OK;
+}
+
+zn_status zn_token_cache_open(const char *folder, const struct zn_cache_key *key, struct zn_token_cache *cache,
+                              bool *found)
+{
+    struct zn_token_cache c = {.ids_fd = -1, .mask_fd = -1};
+    char *mask_path;
+    uint64_t ids_bytes, mask_bytes;
+    *found = false;
+    ZN_TRY(cache_path(folder, key, ".mask", &mask_path));
+    zn_status status = cache_path(folder, key, ".bin", &c.path);
+    if (status == ZN_OK && zn_file_exists(mask_path) && zn_file_exists(c.path)) {
+        status = zn_file_open(c.path, &c.ids_fd, &ids_bytes);
+        if (status == ZN_OK)
+            status = zn_file_open(mask_path, &c.mask_fd, &mask_bytes);
+        if (status == ZN_OK)
+            status = check_cache(&c, ids_bytes, mask_bytes, key, found);
+    }
+    free(mask_path);
+    if (status != ZN_OK || !*found) {
+        *found = false;
+        zn_token_cache_close(&c);
+        return status;
+    }
+    *cache = c;
+    return ZN_OK;
+}
+
+zn_status zn_token_cache_counts(const struct zn_token_cache *cache, int64_t first, int64_t n, uint8_t *counts)
+{
+    uint8_t bits[4096];
+    for (int64_t done = 0; done < n;) {
+        int64_t at = first + done, chunk = (int64_t)sizeof bits * 8 - at % 8;
+        chunk = chunk < n - done ? chunk : n - done;
+        ZN_TRY(zn_pread_all(cache->mask_fd, cache->path, bits, (size_t)((at % 8 + chunk + 7) / 8),
+                            sizeof(struct mask_header) + (uint64_t)at / 8));
+        for (int64_t i = 0; i < chunk; i++)
+            counts[done + i] = bits[(at % 8 + i) / 8] >> (at + i) % 8 & 1;
+        done += chunk;
+    }
+    return ZN_OK;
+}
+
+/* ---- Writing ---- */
+
+struct zn_cache_writer {
+    zn_token_writer *ids;
+    zn_new_file *mask;
+    struct zn_cache_key key;
+    char *path;
+    int64_t n_tokens, n_counting;
+    uint64_t mask_at; /* where the buffer goes */
+    uint8_t bits[MASK_BUFFER];
+    size_t n_bits;
+};
+
+static zn_status open_files(zn_cache_writer *w, const char *folder, int64_t vocab_size)
+{
+    if (!folder) {
+        ZN_TRY(zn_new_file_create_nameless(&w->mask));
+        ZN_TRY(zn_token_writer_create(NULL, vocab_size, &w->ids));
+        w->path = strdup("(temporary tokens)");
+        return w->path ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "out of memory for the tokens");
+    }
+    char *mask_path;
+    ZN_TRY(zn_folder_create(folder));
+    ZN_TRY(cache_path(folder, &w->key, ".bin", &w->path));
+    ZN_TRY(zn_token_writer_create(w->path, vocab_size, &w->ids));
+    ZN_TRY(cache_path(folder, &w->key, ".mask", &mask_path));
+    zn_status status = zn_new_file_create(mask_path, &w->mask);
+    free(mask_path);
+    return status;
+}
+
+zn_status zn_cache_writer_create(const char *folder, const struct zn_cache_key *key, int64_t vocab_size,
+                                 zn_cache_writer **writer)
+{
+    zn_cache_writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return zn_fail(ZN_ERR_MEMORY, "out of memory for the tokens");
+    w->key = *key;
+    w->mask_at = sizeof(struct mask_header);
+    zn_status status = open_files(w, folder, vocab_size);
+    if (status != ZN_OK) {
+        zn_cache_writer_destroy(w);
+        return status;
+    }
+    *writer = w;
+    return ZN_OK;
+}
+
+void zn_cache_writer_destroy(zn_cache_writer *writer)
+{
+    if (!writer)
+        return;
+    zn_token_writer_destroy(writer->ids);
+    zn_new_file_destroy(writer->mask);
+    free(writer->path);
+    free(writer);
+}
+
+static zn_status flush_bits(zn_cache_writer *w)
+{
+    size_t n_bytes = (w->n_bits + 7) / 8;
+    ZN_TRY(zn_new_file_write(w->mask, w->bits, n_bytes, w->mask_at));
+    w->mask_at += n_bytes;
+    w->n_bits = 0;
+    memset(w->bits, 0, sizeof w->bits);
+    return ZN_OK;
+}
+
+zn_status zn_cache_writer_append(zn_cache_writer *writer, const int32_t *ids, const uint8_t *counts, size_t n)
+{
+    ZN_TRY(zn_token_writer_append(writer->ids, ids, (int64_t)n));
+    for (size_t i = 0; i < n; i++) {
+        if (writer->n_bits == 8 * sizeof writer->bits)
+            ZN_TRY(flush_bits(writer));
+        writer->bits[writer->n_bits / 8] |= (uint8_t)(counts[i] << writer->n_bits % 8);
+        writer->n_bits++;
+        writer->n_counting += counts[i];
+    }
+    writer->n_tokens += (int64_t)n;
+    return ZN_OK;
+}
+
+zn_status zn_cache_writer_finish(zn_cache_writer *writer, struct zn_token_cache *cache)
+{
+    const struct mask_header header = {.magic = MASK_MAGIC, .version = CACHE_VERSION, .key_low = writer->key.low,
+                                       .key_high = writer->key.high, .n_tokens = (uint64_t)writer->n_tokens,
+                                       .n_counting = (uint64_t)writer->n_counting};
+    struct zn_token_cache c = {.ids_fd = -1, .mask_fd = -1, .n_tokens = writer->n_tokens,
+                               .n_counting = writer->n_counting, .id_bytes = zn_token_writer_id_bytes(writer->ids)};
+    zn_status status = flush_bits(writer);
+    if (status == ZN_OK)
+        status = zn_new_file_write(writer->mask, &header, sizeof header, 0);
+    if (status == ZN_OK)
+        status = zn_token_writer_reader(writer->ids, &c.ids_fd);
+    if (status == ZN_OK)
+        status = zn_new_file_reader(writer->mask, &c.mask_fd);
+    if (status == ZN_OK)
+        status = zn_token_writer_finish(writer->ids);
+    if (status == ZN_OK)
+        status = zn_new_file_sync(writer->mask);
+    if (status == ZN_OK)
+        status = zn_new_file_publish(writer->mask);
+    if (status != ZN_OK) {
+        zn_token_cache_close(&c);
+        return status;
+    }
+    c.path = writer->path;
+    writer->path = NULL;
+    *cache = c;
+    return ZN_OK;
+}
