@@ -35,6 +35,17 @@ zn_status ZN_K(copy)(const struct zn_cpu *cpu, const void *args)
     return ZN_OK;
 }
 
+zn_status ZN_K(copy_rows)(const struct zn_cpu *cpu, const void *args)
+{
+    const struct zn_copy_rows_args *a = args;
+#pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
+    if (a->rows * a->width >= ZN_SERIAL_BELOW)
+    for (int64_t row = 0; row < a->rows; row++)
+        memcpy(zn_floats(a->dst) + row * a->dst_stride, zn_floats(a->src) + row * a->src_stride,
+               (size_t)a->width * sizeof(float));
+    return ZN_OK;
+}
+
 /* Between the two 16-bit types by way of fp32, which holds both exactly: one rounding. */
 static void cast_between_halves(const struct zn_cast_args *a, int64_t begin, int64_t end)
 {
