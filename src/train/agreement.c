@@ -34,6 +34,8 @@ static void add_options(zn_text *t, const struct zn_train_options *o, const stru
     zn_text_add(t, " %s %lld %.17g %d %.17g %lld %lld %.17g", o->lr_schedule, (long long)o->warmup, o->min_lr,
                 o->dynamic_loss_scale, o->loss_scale, (long long)o->loss_scale_window,
                 (long long)o->hysteresis, o->loss_scale_min);
+    for (size_t i = 0; i < o->n_freeze; i++)
+        zn_text_add(t, " %s", o->freeze[i]);
     zn_text_add(t, " %llu %d %lld %zu", (unsigned long long)o->seed, o->shuffle, (long long)o->eval_every,
                 o->n_eval_data);
 }

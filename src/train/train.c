@@ -1,6 +1,7 @@
 /* The training loop: resolves the options, plans, and runs the steps. */
 #include "zinc/train.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ struct training {
     zn_token_source *data, *eval_data;
     zn_metrics *metrics;
     struct zn_host_batch *batches; /* one for each micro-batch of a step */
+    bool *frozen;                  /* by parameter index */
 };
 
 void zn_train_options_init(struct zn_train_options *options)
@@ -93,6 +95,35 @@ static zn_status resolve_types(struct training *t)
                                                .hysteresis = o->hysteresis,
                                                .min = o->loss_scale_min};
     zn_loss_scale_init(&t->loss_scale, &scale);
+    return ZN_OK;
+}
+
+/* Marks the parameters whose names a pattern matches. A pattern that matches none is a mistake. */
+static zn_status resolve_frozen(struct training *t)
+{
+    const struct zn_train_options *o = &t->options;
+    const zn_module *module = t->run.model->module;
+    int n_frozen = 0;
+    if (o->n_freeze == 0)
+        return ZN_OK;
+    t->frozen = calloc((size_t)module->n_params, sizeof *t->frozen);
+    if (!t->frozen)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the list of frozen parameters");
+    for (size_t k = 0; k < o->n_freeze; k++) {
+        bool matched = false;
+        for (int i = 0; i < module->n_params; i++) {
+            if (fnmatch(o->freeze[k], module->params[i].name, 0) != 0)
+                continue;
+            n_frozen += !t->frozen[i];
+            t->frozen[i] = matched = true;
+        }
+        if (!matched)
+            return zn_fail(ZN_ERR_USAGE, "--freeze '%s': no parameter has such a name (one is '%s')", o->freeze[k],
+                           module->params[0].name);
+    }
+    if (n_frozen == module->n_params)
+        return zn_fail(ZN_ERR_USAGE, "--freeze: every parameter is frozen; nothing is left to train");
+    t->engine.frozen = t->frozen;
     return ZN_OK;
 }
 
@@ -207,6 +238,7 @@ static zn_status open_inputs(struct training *t)
     ZN_TRY(resolve_choices(t));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
     ZN_TRY(resolve_types(t));
+    ZN_TRY(resolve_frozen(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
     if (zn_comm_rank(run->comm) == 0)
         ZN_TRY(zn_output_check(o->output, o->model, o->overwrite));
@@ -409,6 +441,7 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
         zn_host_batch_fini(&t.batches[a]);
     free(t.batches);
+    free(t.frozen);
     zn_tokens_close(t.data);
     zn_tokens_close(t.eval_data);
     zn_run_fini(&t.run);
