@@ -1,15 +1,21 @@
 /* JSON on its way out. */
 #include "base/json_text.h"
 
+#include <string.h>
+
 void zn_json_put_string(FILE *out, const char *text)
 {
-    if (!text) {
+    if (text)
+        zn_json_put_text(out, text, strlen(text));
+    else
         fputs("null", out);
-        return;
-    }
+}
+
+void zn_json_put_text(FILE *out, const char *text, size_t n_bytes)
+{
     fputc('"', out);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
+    for (size_t i = 0; i < n_bytes; i++) {
+        unsigned char c = (unsigned char)text[i];
         if (c == '"' || c == '\\')
             fprintf(out, "\\%c", c);
         else if (c == '\n')

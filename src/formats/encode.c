@@ -87,9 +87,27 @@ static zn_status find_around(zn_encoder *e)
         status = zn_ids_add(&e->before, whole.id[i]);
     for (size_t i = begin + plain.n; i < whole.n && status == ZN_OK; i++)
         status = zn_ids_add(&e->after, whole.id[i]);
+    /* The end of text follows anyway, once. */
+    if (e->after.n > 0 && e->after.id[e->after.n - 1] == e->options.end_of_text)
+        e->after.n--;
     zn_ids_fini(&plain);
     zn_ids_fini(&whole);
     return status;
+}
+
+zn_status zn_config_end_of_text(zn_json *config, int32_t *id)
+{
+    int64_t value = -1;
+    zn_json *list;
+    if (zn_json_type_at(config, "eos_token_id") == ZN_JSON_ARRAY) {
+        ZN_TRY(zn_json_get_array(config, "eos_token_id", &list));
+        if (zn_json_n_items(list) > 0)
+            ZN_TRY(zn_json_item_int(list, 0, 0, INT32_MAX, &value));
+    } else {
+        ZN_TRY(zn_json_get_int_or(config, "eos_token_id", 0, INT32_MAX, -1, &value));
+    }
+    *id = (int32_t)value;
+    return ZN_OK;
 }
 
 zn_status zn_encoder_create(const struct zn_encoder_options *options, zn_encoder **encoder)

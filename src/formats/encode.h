@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "formats/data_files.h"
 #include "formats/jsonl.h"
@@ -49,6 +50,9 @@ struct zn_token_sink {
     zn_status (*put)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
     void (*progress)(void *self, uint64_t n_bytes); /* of this file so far; may be NULL */
 };
+
+/* eos_token_id of a config.json, the first one when it is a list; -1: none. */
+zn_status zn_config_end_of_text(zn_json *config, int32_t *id);
 
 /* All documents of a .txt or .jsonl file. Memory is bounded whatever its size: a text is cut where the pieces
  * have the tokens of the whole, which is checked at each cut. Blocks. */

@@ -32,12 +32,6 @@ zn_status zn_tokenizer_load(const void *json, size_t n_bytes, const char *name, 
 zn_status zn_tokenizer_encode(const zn_tokenizer *tokenizer, const char *text, size_t n_bytes,
                               bool add_special, struct zn_ids *ids);
 
-/* The same piece by piece, for texts whose ids need not be held at once: `sink` gets them in order,
- * with how many bytes of the text are done, and ends it all when it fails. */
-typedef zn_status (*zn_ids_sink)(void *self, const int32_t *ids, size_t n_ids, size_t n_bytes_done);
-zn_status zn_tokenizer_stream(const zn_tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
-                              zn_ids_sink sink, void *self);
-
 /* Threads for one long text, 1 until it is said. Ids do not depend on it. Not while another thread
  * uses the tokenizer. */
 void zn_tokenizer_set_threads(zn_tokenizer *tokenizer, int n_threads);

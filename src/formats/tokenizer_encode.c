@@ -7,10 +7,9 @@
 #include "formats/tokenizer_unicode.h"
 
 enum {
-    LARGE = 1 << 18,       /* bytes of a piece that is worth sharing */
-    CHUNK = 1 << 14,       /* bytes of pieces that a thread takes at once */
-    WINDOW = 64,           /* chunks in flight */
-    STREAM_IDS = 1 << 16   /* ids before the sink gets them */
+    LARGE = 1 << 18, /* bytes of a piece that is worth sharing */
+    CHUNK = 1 << 14, /* bytes of pieces that a thread takes at once */
+    WINDOW = 64      /* chunks in flight */
 };
 
 /* One text. */
@@ -20,21 +19,9 @@ struct run {
     bool recent;
     struct tok_buffer normalized[2];
     const char *text; /* all of it */
-    size_t n, done;
+    size_t n;
     struct zn_ids *ids;
-    zn_ids_sink sink; /* NULL: all ids are kept */
-    void *self;
 };
-
-static zn_status flush(struct run *r, size_t least)
-{
-    if (!r->sink || r->ids->n < least)
-        return ZN_OK;
-    size_t n = r->ids->n;
-    r->ids->n = 0;
-    /* Counted in the normalised text, which may be longer. */
-    return r->sink(r->self, r->ids->id, n, r->done < r->n ? r->done : r->n);
-}
 
 /* ---- Pieces of any size, by one thread ---- */
 
@@ -128,10 +115,7 @@ static zn_status drain(struct sharing *s)
         free(c->error);
         c->error = NULL;
         c->status = ZN_OK;
-        s->run->done += c->n_bytes;
         c->n = c->n_bytes = c->ids.n = 0;
-        if (status == ZN_OK)
-            status = flush(s->run, STREAM_IDS);
     }
     s->n = 0;
     return status;
@@ -241,16 +225,13 @@ static zn_status text_part(void *self, size_t start, size_t end, int32_t id)
 {
     struct run *r = self;
     const zn_tokenizer *t = r->t;
-    r->done = start;
     if (id >= 0)
         return zn_ids_add(r->ids, id);
     struct between b = {.run = r, .piece = {.text = r->text + start, .n = end - start}};
     if (start == 0)
         utf8_at(r->text, &b.piece.n_first);
     ZN_TRY(normalize_piece(&t->normalizers, r->scratch->matcher, r->recent, &b.piece, r->normalized));
-    ZN_TRY(added_cut(&t->added, true, r->scratch->matcher, b.piece.text, b.piece.n, normalized_part, &b));
-    r->done = end;
-    return flush(r, STREAM_IDS);
+    return added_cut(&t->added, true, r->scratch->matcher, b.piece.text, b.piece.n, normalized_part, &b);
 }
 
 static zn_status encode_text(struct run *r, bool add_special)
@@ -261,8 +242,7 @@ static zn_status encode_text(struct run *r, bool add_special)
     ZN_TRY(added_cut(&t->added, false, r->scratch->matcher, r->text, r->n, text_part, r));
     for (size_t i = 0; add_special && i < t->n_behind; i++)
         ZN_TRY(zn_ids_add(r->ids, t->behind[i]));
-    r->done = r->n;
-    return flush(r, 0);
+    return ZN_OK;
 }
 
 /* A copy with U+FFFD for what is not UTF-8, when there is such a thing. */
@@ -318,15 +298,5 @@ zn_status zn_tokenizer_encode(const zn_tokenizer *tokenizer, const char *text, s
     zn_status status = encode(&run, add_special);
     if (status != ZN_OK)
         ids->n = before;
-    return status;
-}
-
-zn_status zn_tokenizer_stream(const zn_tokenizer *tokenizer, const char *text, size_t n_bytes, bool add_special,
-                              zn_ids_sink sink, void *self)
-{
-    struct zn_ids ids = {0};
-    struct run run = {.t = tokenizer, .text = text, .n = n_bytes, .ids = &ids, .sink = sink, .self = self};
-    zn_status status = encode(&run, add_special);
-    zn_ids_fini(&ids);
     return status;
 }

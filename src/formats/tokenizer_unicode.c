@@ -1,8 +1,10 @@
-/* UTF-8 by hand, since texts are long and mostly ASCII; categories from utf8proc. */
+/* A fast way through texts that are mostly ASCII; categories from utf8proc. */
 #include "formats/tokenizer_unicode.h"
 
 #include <string.h>
 #include <utf8proc.h>
+
+#include "formats/utf8.h"
 
 size_t utf8_put(char *out, uint32_t character)
 {
@@ -31,26 +33,6 @@ static bool is_recent(uint32_t character)
     return find_recent(character) != NULL;
 }
 
-/* The length of the character at `c`, of which `n` bytes are there; else 0 and how many bytes
- * begin one. */
-static size_t char_length(const unsigned char *c, size_t n, size_t *begun)
-{
-    size_t length = c[0] < 0xc2 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : c[0] < 0xf5 ? 4 : 0;
-    *begun = 1;
-    if (length == 0)
-        return 0;
-    /* No overlong forms, no surrogates, nothing past U+10FFFF: all shows in the second byte. */
-    unsigned char low = c[0] == 0xe0 ? 0xa0 : c[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = c[0] == 0xed ? 0x9f : c[0] == 0xf4 ? 0x8f : 0xbf;
-    for (size_t i = 1; i < length; i++) {
-        if (i >= n || c[i] < low || c[i] > high)
-            return 0;
-        *begun = i + 1;
-        low = 0x80, high = 0xbf;
-    }
-    return length;
-}
-
 size_t utf8_valid(const char *text, size_t n_bytes, size_t *skip, bool *recent)
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -70,7 +52,7 @@ size_t utf8_valid(const char *text, size_t n_bytes, size_t *skip, bool *recent)
             i++;
             continue;
         }
-        size_t length = char_length(c + i, n_bytes - i, skip);
+        size_t length = utf8_length(text + i, n_bytes - i, skip);
         if (length == 0)
             return i;
         if (length > 2 && is_recent(utf8_at(text + i, &length)))

@@ -35,28 +35,13 @@ static bool has_tokenizer(const char *folder)
     return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model") || holds(folder, "vocab.json");
 }
 
-/* eos_token_id of config.json, which may be a list; -1: none. */
-static zn_status config_end_of_text(zn_json *config, int32_t *id)
-{
-    int64_t value = -1;
-    zn_json *list;
-    if (zn_json_type_at(config, "eos_token_id") == ZN_JSON_ARRAY) {
-        ZN_TRY(zn_json_get_array(config, "eos_token_id", &list));
-        if (zn_json_n_items(list) > 0)
-            ZN_TRY(zn_json_item_int(list, 0, 0, INT32_MAX, &value));
-    } else {
-        ZN_TRY(zn_json_get_int_or(config, "eos_token_id", 0, INT32_MAX, -1, &value));
-    }
-    *id = (int32_t)value;
-    return ZN_OK;
-}
-
 /* The tokenizer's end of text goes before that of config.json. */
 static zn_status open_tokenizer(struct opening *o)
 {
     if (o->tokenizer || o->bytes)
         return ZN_OK;
     ZN_TRY(zn_tokenizer_open(o->folder, &o->tokenizer));
+    zn_tokenizer_set_threads(o->tokenizer, o->run->threads);
     if (zn_tokenizer_eos(o->tokenizer) >= 0)
         o->end_of_text = zn_tokenizer_eos(o->tokenizer);
     return ZN_OK;
@@ -164,7 +149,7 @@ static zn_status add_encoded(struct opening *o, const struct zn_data_file *files
         status = zn_fail(ZN_ERR_INPUT, "%s: no token counts as a target; messages of the role 'assistant' count",
                          files[0].path);
     if (status == ZN_OK)
-        status = zn_tokens_add_cache(o->source, &cache);
+        status = zn_tokens_add_cache(o->source, files[0].path, &cache);
     if (status != ZN_OK)
         zn_token_cache_close(&cache);
     return status;
@@ -193,7 +178,7 @@ zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const c
                         .vocabulary = vocabulary, .bytes = !has_tokenizer(folder),
                         .config_end = vocabulary > 256 ? 256 : -1};
     if (!o.bytes)
-        ZN_TRY(config_end_of_text(run->config, &o.config_end));
+        ZN_TRY(zn_config_end_of_text(run->config, &o.config_end));
     o.end_of_text = o.config_end;
     const struct zn_token_source_options options = {.vocab_size = vocabulary, .end_of_text = o.end_of_text,
                                                     .bytes = o.bytes};
