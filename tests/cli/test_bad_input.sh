@@ -218,8 +218,8 @@ data 1 lie.bin "counts 4294967295 tokens" lie.bin
 data 1 magic.bin "20240521" magic.bin
 { head -c 4 tokens.bin; le 4 2; tail -c +9 tokens.bin; } >version.bin
 data 1 version.bin "version 2" version.bin
-printf '{"text":"a"}\n' >rows.jsonl
-data 1 rows.jsonl ".jsonl" rows.jsonl
+printf '\n{"text":5}\n' >rows.jsonl
+data 1 rows.jsonl:2 "'text': expected a string, found 5" rows.jsonl
 data 1 body "not a kind of data" body
 printf 'some text that is long enough' >text.txt
 data 1 text.txt "needs a vocabulary of 256, the model has 101" text.txt
