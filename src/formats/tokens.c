@@ -123,10 +123,10 @@ zn_status zn_tokens_add_file(zn_token_source *source, const struct zn_data_file 
     return add_tokens(source, entry);
 }
 
-zn_status zn_tokens_add_cache(zn_token_source *source, const char *path, const struct zn_token_cache *cache)
+zn_status zn_tokens_add_cache(zn_token_source *source, const char *name, const struct zn_token_cache *cache)
 {
     struct data_file *entry = NULL;
-    ZN_TRY(add_entry(source, path, &entry));
+    ZN_TRY(add_entry(source, name, &entry));
     entry->id_bytes = cache->id_bytes;
     entry->data = TOKEN_HEADER_BYTES;
     entry->n_ids = entry->n_tokens = cache->n_tokens;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "train/agreement.h"
@@ -262,10 +263,14 @@ static zn_status open_data_from(struct training *t, const char *cache, bool may_
 static zn_status open_data(struct training *t, bool encodes)
 {
     char *cache;
+    const char *output = t->options.output;
     if (encodes != (zn_comm_rank(t->run.comm) == 0))
         return ZN_OK;
-    ZN_TRY(zn_path_join(t->options.output, "cache", &cache));
+    bool was_there = zn_folder_exists(output);
+    ZN_TRY(zn_path_join(output, "cache", &cache));
     zn_status status = open_data_from(t, cache, encodes);
+    if (status != ZN_OK && encodes && rmdir(cache) == 0 && !was_there) /* only what is empty goes */
+        rmdir(output);
     free(cache);
     return status;
 }

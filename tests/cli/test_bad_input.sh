@@ -222,6 +222,8 @@ printf '{"text":"a"}\n{"text":\n' >broken.jsonl
 data 1 broken.jsonl 2 broken.jsonl
 printf '{"text":"a"}\n' >rows.jsonl
 data 1 rows.jsonl "too few for one window" rows.jsonl
+printf '\n{"text":5}\n' >typed.jsonl
+data 1 typed.jsonl:2 "'text': expected a string, found 5" typed.jsonl
 data 1 body "not a kind of data" body
 printf 'some text that is long enough' >text.txt
 data 1 text.txt "needs a vocabulary of 256, the model has 101" text.txt
