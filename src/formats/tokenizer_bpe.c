@@ -215,7 +215,8 @@ static zn_status append(struct zn_ids *ids, const int32_t *id, size_t n)
         ids->id = grown;
         ids->capacity = capacity;
     }
-    memcpy(ids->id + ids->n, id, n * sizeof *id);
+    if (n > 0)
+        memcpy(ids->id + ids->n, id, n * sizeof *id);
     ids->n += n;
     return ZN_OK;
 }

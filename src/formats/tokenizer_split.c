@@ -28,7 +28,8 @@ zn_status buffer_reserve(struct tok_buffer *buffer, size_t n_more)
 zn_status buffer_add(struct tok_buffer *buffer, const char *data, size_t n)
 {
     ZN_TRY(buffer_reserve(buffer, n));
-    memcpy(buffer->data + buffer->n, data, n);
+    if (n > 0)
+        memcpy(buffer->data + buffer->n, data, n);
     buffer->n += n;
     return ZN_OK;
 }

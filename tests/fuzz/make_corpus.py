@@ -92,8 +92,36 @@ def make_chat():
             write("fuzz_chat", path.stem + name, b"\0".join([path.read_bytes()] + contents))
 
 
+def make_tokenizer():
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u2581": 3, "<0xC3>": 4, "\u0120": 5, "<unk>": 6}, "merges": ["a b"]}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    split = {"type": "Split", "behavior": "Isolated", "invert": False}
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+    text = "ab b \u00e9a [A] b\n 12 \U0001f600".encode() + b"\xff"
+    seeds = {
+        "bytes": {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}, "decoder": {"type": "ByteLevel"}},
+        "pattern": {"pre_tokenizer": split | {"pattern": {"Regex": "(?i:'s)|[^\\s\\p{L}]?\\p{L}+|\\d{1,3}+|\\s+(?!\\S)|[[:alpha:]a-c]|\\u00e9"}}},
+        "literal": {"pre_tokenizer": split | {"pattern": {"String": "b"}, "behavior": "MergedWithNext", "invert": True}},
+        "space": {"pre_tokenizer": space, "decoder": space},
+        "parts": {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": False}, {"type": "Whitespace"},
+                                                                           {"type": "Punctuation", "behavior": "Contiguous"}]}},
+        "normal": {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFKC"}, {"type": "Lowercase"}, {"type": "Prepend", "prepend": "\u2581"},
+                                                                       {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]}},
+        "added": {"added_tokens": [{"id": 7, "content": "[A]", **flags, "lstrip": True, "rstrip": True}, {"id": 8, "content": "b", **flags, "single_word": True, "normalized": True}]},
+        "decoders": {"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+                                                                  {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 1}]}},
+        "template": {"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "s", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                                        "pair": [], "special_tokens": {"s": {"id": "s", "ids": [6], "tokens": ["s"]}}}},
+    }
+    for name, parts in seeds.items():
+        options = {"byte_fallback": name < "n", "fuse_unk": name > "d", "unk_token": "<unk>", "ignore_merges": name < "c"}
+        data = json.dumps(parts | {"model": options | model}, ensure_ascii=False, separators=(",", ":")).encode()
+        write("fuzz_tokenizer", name, data + b"\0" + text)
+
+
 make_safetensors()
 make_json()
 make_tokens()
 make_jsonl()
 make_chat()
+make_tokenizer()
