@@ -152,7 +152,8 @@ static void rows_as_bytes(void **state)
     check_document(&w, &(struct zn_row){.kind = ZN_ROW_TEXT, .text = ""}, "<end>*|");
     const struct zn_chat_message message = {"user", "a"};
     const struct zn_row talk = {.kind = ZN_ROW_MESSAGES, .messages = &message, .n_messages = 1};
-    FAILS(zn_encode_row(w.encoder, &talk, "rows.jsonl:7", &w.document), ZN_ERR_INPUT, "rows.jsonl:7: ", "need a tokenizer");
+    FAILS(zn_encode_row(w.encoder, &talk, "rows.jsonl:7", &w.document), ZN_ERR_INPUT, "rows.jsonl:7: ",
+          "need a tokenizer");
     close_world(&w);
 }
 
@@ -162,7 +163,8 @@ static void failures_name_the_row(void **state)
     const struct zn_chat_message messages[] = {{"assistant", "I begin."}};
     const struct zn_row row = {.kind = ZN_ROW_MESSAGES, .messages = messages, .n_messages = 1};
     struct world w = open_world("pieces", 0, 2);
-    FAILS(zn_encode_row(w.encoder, &row, "rows.jsonl:3", &w.document), ZN_ERR_INPUT, "rows.jsonl:3: ", "Roles must alternate");
+    FAILS(zn_encode_row(w.encoder, &row, "rows.jsonl:3", &w.document), ZN_ERR_INPUT, "rows.jsonl:3: ",
+          "Roles must alternate");
     close_world(&w);
     w = open_world("bytes", 100, 0);
     FAILS(zn_encode_row(w.encoder, &text_row, "rows.jsonl:4", &w.document), ZN_ERR_INPUT,
@@ -187,6 +189,14 @@ static zn_status collect(void *self, const int32_t *ids, const uint8_t *counts, 
     }
     c->n_pieces++;
     return ZN_OK;
+}
+
+static zn_status encode_file(const struct world *w, const char *name, struct collected *into)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s", in_folder(name));
+    return zn_encode_file(w->encoder, &(struct zn_data_file){path, ZN_DATA_TEXT},
+                          &(struct zn_token_sink){into, collect, NULL});
 }
 
 /* Words in no order, with all that makes cutting hard: runs of spaces and line ends, punctuation before line
@@ -214,9 +224,8 @@ static void check_long_text(const char *name, size_t n_bytes)
     char *text = make_long_text(n_bytes);
     OK(zn_tokenizer_encode(w.tokenizer, text, n_bytes, true, &whole));
     OK(zn_ids_add(&whole, 2));
-    char path[300];
-    snprintf(path, sizeof path, "%s", make_file("long.txt", text, n_bytes));
-    OK(zn_encode_file(w.encoder, &(struct zn_data_file){path, ZN_DATA_TEXT}, &(struct zn_token_sink){&pieces, collect, NULL}));
+    make_file("long.txt", text, n_bytes);
+    OK(encode_file(&w, "long.txt", &pieces));
     assert_true(n_bytes < 2000000 || pieces.n_pieces > 3);
     for (size_t i = 0; i < whole.n && i < pieces.n; i++)
         if (whole.id[i] != pieces.ids[i])
@@ -245,16 +254,16 @@ static void a_text_without_spaces(void **state)
     struct world w = open_world("bytes", 0, -1);
     struct collected all = {0};
     size_t n = 3 * 1024 * 1024;
-    char *text = malloc(n), path[300];
+    char *text = malloc(n);
     memset(text, '7', n);
-    snprintf(path, sizeof path, "%s", make_file("dense.txt", text, n));
-    OK(zn_encode_file(w.encoder, &(struct zn_data_file){path, ZN_DATA_TEXT}, &(struct zn_token_sink){&all, collect, NULL}));
+    const char *path = make_file("dense.txt", text, n);
+    OK(encode_file(&w, "dense.txt", &all));
     assert_int_equal(all.n_pieces, 1);
     free(all.ids);
     all = (struct collected){0};
     if (truncate(path, (off_t)70 << 20) == 0)
-        FAILS(zn_encode_file(w.encoder, &(struct zn_data_file){path, ZN_DATA_TEXT}, &(struct zn_token_sink){&all, collect, NULL}),
-              ZN_ERR_INPUT, "dense.txt", "no place to cut in the 67108864 bytes from byte 0 on");
+        FAILS(encode_file(&w, "dense.txt", &all), ZN_ERR_INPUT, "dense.txt",
+              "no place to cut in the 67108864 bytes from byte 0 on");
     free(text);
     close_world(&w);
 }

@@ -1,5 +1,5 @@
-/* The cache of encoded text: what is written comes back, a damaged or foreign one is not taken, and the key changes with
- * everything that the tokens depend on. */
+/* The cache of encoded text: what is written comes back, a damaged or foreign one is not taken, and the key
+ * changes with everything that the tokens depend on. */
 #include "files.h"
 
 #include <fcntl.h>
@@ -61,8 +61,10 @@ static void check_cache(struct zn_token_cache cache, int64_t vocab_size)
         OK(zn_tokens_read(source, ranges[r].first, ranges[r].n, back));
         OK(zn_tokens_read_counts(source, ranges[r].first, ranges[r].n, counts_back));
         assert_memory_equal(counts_back, counts + ranges[r].first, (size_t)ranges[r].n);
-        for (int64_t i = 0; i < ranges[r].n; i++)
-            assert_int_equal(back[i], vocab_size <= 65536 ? ids[ranges[r].first + i] % 65536 : ids[ranges[r].first + i]);
+        for (int64_t i = 0; i < ranges[r].n; i++) {
+            int32_t id = ids[ranges[r].first + i];
+            assert_int_equal(back[i], vocab_size <= 65536 ? id % 65536 : id);
+        }
     }
     zn_tokens_close(source);
 }
@@ -93,7 +95,8 @@ static void without_a_folder_nothing_is_left(void **state)
     check_cache(cache, 100000);
     setenv("TMPDIR", in_folder("gone"), 1);
     zn_cache_writer *writer = NULL;
-    FAILS(zn_cache_writer_create(NULL, &key, 10, &writer), ZN_ERR_IO, in_folder("gone"), "cannot make a temporary file");
+    FAILS(zn_cache_writer_create(NULL, &key, 10, &writer), ZN_ERR_IO, in_folder("gone"),
+          "cannot make a temporary file");
     unsetenv("TMPDIR");
 }
 
@@ -146,7 +149,8 @@ static void given_up_writers_leave_nothing(void **state)
     zn_cache_writer *writer;
     OK(zn_cache_writer_create(in_folder("given-up"), &key, 10, &writer));
     OK(zn_cache_writer_append(writer, (const int32_t[]){1, 2}, (const uint8_t[]){0, 1}, 2));
-    FAILS(zn_cache_writer_append(writer, (const int32_t[]){10}, (const uint8_t[]){1}, 1), ZN_ERR_INPUT, "id 10", "vocabulary of 10");
+    FAILS(zn_cache_writer_append(writer, (const int32_t[]){10}, (const uint8_t[]){1}, 1), ZN_ERR_INPUT, "id 10",
+          "vocabulary of 10");
     zn_cache_writer_destroy(writer);
     assert_int_equal(n_entries(in_folder("given-up")), 0);
 }
