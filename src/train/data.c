@@ -57,6 +57,7 @@ static zn_status open_tokenizer(struct opening *o)
     if (o->tokenizer || o->bytes)
         return ZN_OK;
     ZN_TRY(zn_tokenizer_open(o->folder, &o->tokenizer));
+    zn_tokenizer_set_threads(o->tokenizer, o->run->threads);
     if (zn_tokenizer_eos(o->tokenizer) >= 0)
         o->end_of_text = zn_tokenizer_eos(o->tokenizer);
     return ZN_OK;
