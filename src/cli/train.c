@@ -35,7 +35,7 @@ static const struct zn_option flags[] = {
     {.name = "--from-scratch", .kind = ZN_OPTION_FLAG, .offset = AT(from_scratch),
      .help = "Random weights from config.json alone."},
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
-     .help = "Token files (.bin), text for byte-level models (.txt), or folders of them."},
+     .help = "Text (.txt), rows (.jsonl), token files (.bin), or folders of them."},
     {.name = "--eval-data", .kind = ZN_OPTION_LIST, .offset = AT(eval_data), .value = "PATH", .otherwise = "none",
      .help = "Held-out data; its loss is taken at the end and every --eval-every steps."},
     {.name = "--eval-every", .kind = ZN_OPTION_INT, .offset = AT(eval_every), .value = "N", .initial = "0",
