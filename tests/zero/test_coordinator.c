@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "zero/coordinator.h"
 
-enum { N_TRACES = 400, MAX_UNITS = 12, MAX_BYTES = 64 * 40 };
+enum { N_TRACES = 400, MAX_UNITS = 12 };
 
 /* A random trace with the sizes of its units and a budget. */
 struct random_case {
@@ -38,8 +38,8 @@ static void case_init(struct random_case *c, uint64_t key)
     int n_uses = below(c, 60);
     for (int i = 0; i < n_uses; i++)
         assert_int_equal(zn_trace_add(&c->trace, below(c, c->n_units), below(c, 10) == 0), ZN_OK);
-    c->options.prefetch_bytes = below(c, 4) == 0 ? 0 : (size_t)below(c, 4 * MAX_BYTES);
-    c->options.reuse_bytes = below(c, 2) == 0 ? 0 : (size_t)below(c, 4 * MAX_BYTES);
+    c->options.prefetch_bytes = 64 * (size_t)below(c, 4 * 40);
+    c->options.reuse_bytes = below(c, 2) == 0 ? 0 : 64 * (size_t)below(c, 4 * 40);
 }
 
 static void plan_case(struct random_case *c)
