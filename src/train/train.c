@@ -295,7 +295,7 @@ static zn_status set_up(struct training *t)
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
     ZN_TRY(zn_agree_on_memory(&t->run));
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
-    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data));
+    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data, t->eval_data));
     ZN_TRY(zn_comm_agree(comm, open_output(t)));
     return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, t->options.seed));
 }
@@ -422,9 +422,11 @@ static zn_status run_steps(struct training *t)
         else if (t->engine.type != ZN_F16 || zn_loss_scale_is_least(&t->loss_scale))
             n_skipped++;
         zn_loss_scale_update(&t->loss_scale, verdict.skipped);
-        if (n_skipped == MAX_SKIPPED)
+        if (n_skipped == MAX_SKIPPED) {
+            ZN_TRY(zn_comm_agree(t->run.comm, ZN_OK)); /* the first rank to leave ends all: the log is written */
             return zn_fail(ZN_ERR_NUMERIC, "%d steps in a row were skipped, the last (%lld) because the %s",
                            MAX_SKIPPED, (long long)step + 1, verdict.reason);
+        }
     }
     return ZN_OK;
 }
@@ -440,7 +442,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
         status = zn_output_write_model(t.options.output, t.options.model, &t.run);
     if (status == ZN_OK && t.run.listener.end)
         t.run.listener.end(t.run.listener.self, t.options.output);
-    if (status != ZN_OK)
+    /* Before there is a device, failures are agreed upon: the other ranks have them too, and can end in good order. */
+    if (status != ZN_OK && t.run.device)
         zn_comm_abort(comm, status);
     zn_metrics_destroy(t.metrics);
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
