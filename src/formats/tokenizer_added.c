@@ -151,10 +151,8 @@ zn_status added_cut(const struct tok_added_list *added, bool normalized, tok_mat
             if (inside)
                 continue;
         }
-        if (token->lstrip) {
+        if (token->lstrip)
             start = spaces_before(text, start);
-            start = start > done ? start : done;
-        }
         if (token->rstrip)
             end = spaces_behind(text, n, end);
         if (start > done)

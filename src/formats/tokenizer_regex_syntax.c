@@ -27,6 +27,8 @@
     "\\x00-\\x08\\x0e-\\x1f!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"           \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+/* With what Unicode 16 counts as alphabetic and PCRE2 not yet. */
+#define ALPHABETIC "\\p{Alphabetic}\\x{363}-\\x{36f}\\x{c04}\\x{f82}\\x{f83}\\x{1dd3}-\\x{1de6}"
 #define HEX "0-9A-Fa-f"
 
 enum { MAX_GROUPS = 200 };
@@ -39,6 +41,7 @@ struct translation {
     size_t atom; /* where the last thing that can be repeated begins in `out`; SIZE_MAX: none */
     size_t group[MAX_GROUPS];
     size_t n_groups;
+    bool any_case; /* an option i was seen */
     char *error;
 };
 
@@ -82,6 +85,14 @@ static void add_word(struct translation *t)
     add_recent(t, "Nd");
 }
 
+/* Oniguruma's \w has Latin-1's superscripts and fractions where it does not stand in a class. */
+static void add_word_class(struct translation *t, bool negated)
+{
+    zn_text_add(&t->out, negated ? "[^" : "[");
+    add_word(t);
+    zn_text_add(&t->out, "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}]");
+}
+
 /* Names of classes that are not categories of one or two letters. */
 static bool add_named(struct translation *t, const char *name)
 {
@@ -99,10 +110,10 @@ static bool add_named(struct translation *t, const char *name)
         if (strcasecmp(name, properties[i]) == 0)
             return zn_text_add(&t->out, "\\p{%s}", properties[i]), true;
     if (strcasecmp(name, "alpha") == 0 || strcasecmp(name, "alphabetic") == 0) {
-        zn_text_add(&t->out, "\\p{Alphabetic}");
+        zn_text_add(&t->out, ALPHABETIC);
         add_recent(t, "L");
     } else if (strcasecmp(name, "alnum") == 0) {
-        zn_text_add(&t->out, "\\p{Alphabetic}");
+        zn_text_add(&t->out, ALPHABETIC);
         add_recent(t, "L");
         add_category(t, "Nd");
     } else if (strcasecmp(name, "space") == 0 || strcasecmp(name, "white_space") == 0) {
@@ -149,6 +160,10 @@ static bool add_property(struct translation *t, bool negated, bool in_class)
         if (n > 2)
             return refuse(t, "\\P{%s} in a class", name);
         zn_text_add(&t->out, "\\P{%s}", name);
+        return true;
+    }
+    if (!in_class && strcasecmp(name, "word") == 0) {
+        add_word_class(t, negated);
         return true;
     }
     if (!in_class)
@@ -309,13 +324,6 @@ static void add_in_brackets(struct translation *t, bool negated, const char *set
     zn_text_add(&t->out, "[%s%s]", negated ? "^" : "", set);
 }
 
-static void add_word_class(struct translation *t, bool negated)
-{
-    zn_text_add(&t->out, negated ? "[^" : "[");
-    add_word(t);
-    zn_text_add(&t->out, "]");
-}
-
 /* \b is a change between word and not word, \B none. */
 static void add_word_border(struct translation *t, bool is_border)
 {
@@ -374,8 +382,10 @@ static bool add_escape(struct translation *t)
 static bool add_options(struct translation *t)
 {
     const char *from = t->at - 2;
-    for (; *t->at && strchr("imx-", *t->at); t->at++)
+    for (; *t->at && strchr("imx-", *t->at); t->at++) {
+        t->any_case = t->any_case || *t->at == 'i';
         zn_text_add(&t->out, "%c", *t->at == 'm' ? 's' : *t->at);
+    }
     if (*t->at == ')') {
         /* Inside the pattern it would hold for other alternatives than PCRE2 thinks. */
         if (from != t->begin)
@@ -468,10 +478,22 @@ static bool add_counts(struct translation *t)
     return true;
 }
 
+/* In any case, these letters are also one character (a ligature, a sharp s) for Oniguruma. */
+static bool is_ligature(const char *at)
+{
+    static const char *const pairs[] = {"ff", "fi", "fl", "ss", "st"};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (strncasecmp(at, pairs[i], 2) == 0)
+            return true;
+    return false;
+}
+
 static bool step(struct translation *t)
 {
     size_t here = t->out.n_bytes;
     char c = *t->at;
+    if (t->any_case && is_ligature(t->at))
+        return refuse(t, "'%.2s' in any case", t->at);
     if (c == '{')
         return add_counts(t);
     t->at++;

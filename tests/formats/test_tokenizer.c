@@ -148,6 +148,7 @@ GROUP(metaspace, true)
 GROUP(normalizers, true)
 GROUP(added_tokens, true)
 GROUP(unknown_characters, true)
+GROUP(long_words, true)
 GROUP(decoders, true)
 GROUP(post_processors, true)
 
@@ -375,6 +376,7 @@ int main(void)
         cmocka_unit_test(normalizers),
         cmocka_unit_test(added_tokens),
         cmocka_unit_test(unknown_characters),
+        cmocka_unit_test(long_words),
         cmocka_unit_test(decoders),
         cmocka_unit_test(post_processors),
         cmocka_unit_test(threads_change_nothing),

@@ -194,7 +194,7 @@ static void patterns_that_do_not_compile(void **state)
         {"\\\\q", "the escape \\q"}, {"\\\\p", "without a brace"}, {"\\\\p{", "plain name"}, {"\\\\p{Klingon}", "does not compile"},
         {"[a&&b]", "an intersection"}, {"[a[^b]]", "a negated class in a class"}, {"(?<n>a)", "the group (?<"}, {"(?R)", "the group (?R"},
         {"(*FAIL)", "a verb"}, {"a(?i)b", "an option"}, {"\\\\x80", "no character"}, {"\\\\C", "the escape \\C"}, {"\\\\K", "the escape \\K"},
-        {"[[:bogus:]]", "[:class:]"}, {"\\\\x{110000}", "character number"}, {"(?<=a*)b", "does not compile"}, {"\\\\Qa\\\\E", "the escape \\Q"},
+        {"[[:bogus:]]", "[:class:]"}, {"\\\\x{110000}", "character number"}, {"(?<=a*)b", "does not compile"}, {"\\\\Qa\\\\E", "the escape \\Q"}, {"(?i:off)", "'ff' in any case"},
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         char json[512];

@@ -14,11 +14,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 rng = random.Random(5)
 TEXTS = [
     "Hello, world! It's 2024; we'll pay $1,234.50 -- or not?", "  two  spaces   here\n\nand\tlines \r\n", "", " ", "a", "ab--ba-a---b",
-    "the-final--countdown", "don't DON'T ÉTÉ été ſtraße ŒUVRE", "naïve e\u0301a\u0308 ﬁ ① ｶﾞ Å \u1112\u1161\u11ab", "漢字かな交じり文 and 한글 ١٢٣ १२३",
+    "the-final--countdown", "don't DON'T ÉTÉ été ſtraße ŒUVRE", "naïve e\u0301a\u0308 ﬁ ① ｶﾞ Å \u1112\u1161\u11ab", "漢字、かな。交じり文 and 한글 ١٢٣ १२३",
     "👩🏽‍💻 🏳️‍🌈 x\u200dy\u200cz", "a1b22c333 4444 ½ Ⅷ", "snake_case camelCase x_1 <tag> </s>", "\x01\x02\x7f\x85 \u00a0\u3000\u180ex",
-    "▁ under▁score ▁▁ ▁a", "[A] [B][A]  [B]x x[B] a[C]b [C] c [d] [D]  \n[E] [E] x [F]yes[F] no", "aaaaaaaaaaaaaaaaaaaaaaaa", "zzz ééé ☃☃ q☃q",
-    "end.", "\n", "x\ny\nz", "İI ẞ ǅ Σ", "(a[b]{c})^$.|*+?\\/",
+    "▁ under▁score ▁▁ ▁a", "[A] [B][A]  [B]x x[B] a[C]b [C] c [d] [D]  \n[E] [E] x [F]yes[F] no [E]  [B]", "aaaaaaaaaaaaaaaaaaaaaaaa", "zzz ééé ☃☃ q☃q",
+    "end.", "\n", "x\ny\nz", "İI ẞ ǅ Σ q\u0307\u0323x\u0301\u0316\u0301", "(a[b]{c})^$.|*+?\\/",
 ]
+
+# Words that are cut in parts, and parts that are merged with the heap.
+LONG = ["".join(rng.choice("ab-") for _ in range(400)), "hello-" * 50 + "☃☃é" * 20, "a" * 300, "ab☃" * 60 + "qqq" + "1é" * 60]
 
 
 def train(byte_level):
@@ -37,6 +40,8 @@ def train(byte_level):
     if not byte_level:
         vocab = [t for t in vocab if t not in ("☃", "İ", "é")]
         vocab += ["<unk>"] + [f"<0x{b:02X}>" for b in range(256)]
+    else:
+        vocab += ["ĠcamelCase", "countdown"]  # no merges lead there
     known = set(vocab)
     merges = [m for m in model["merges"] if m[0] in known and m[1] in known and "".join(m) in known]
     return {t: i for i, t in enumerate(vocab)}, merges
@@ -104,7 +109,7 @@ def variants():
         SPLIT | {"pattern": {"String": "▁"}}, SPACE | {"prepend_scheme": "first", "split": False}]})
     for name in ["NFC", "NFD", "NFKC", "NFKD", "Lowercase"]:
         yield v("normalizers", "chars", normalizer={"type": name})
-    yield v("normalizers", "bytes", normalizer={"type": "NFC"}, pre_tokenizer=gpt2, **byte_decoder)
+        yield v("normalizers", "bytes", normalizer={"type": name}, pre_tokenizer=gpt2, **byte_decoder)
     yield v("normalizers", "chars", normalizer={"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "})
     yield v("normalizers", "chars", normalizer={"type": "Replace", "pattern": {"String": "a"}, "content": ""})
     yield v("normalizers", "chars", normalizer={"type": "Sequence", "normalizers": [
@@ -119,6 +124,9 @@ def variants():
     for options in [{}, {"unk_token": "<unk>"}, {"unk_token": "<unk>", "fuse_unk": True}, {"byte_fallback": True},
                     {"byte_fallback": True, "unk_token": "<unk>", "fuse_unk": True}]:
         yield v("unknown_characters", "chars", options)
+        yield v("long_words", "chars", options)
+    yield v("long_words", "bytes", pre_tokenizer=BYTES, **byte_decoder)
+    yield v("long_words", "bytes", {"ignore_merges": True}, pre_tokenizer=BYTES, **byte_decoder)
     llama = {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"},
                                                                {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}}
     chain = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
@@ -142,7 +150,9 @@ def variants():
 def cases(tok, group):
     """What is left out is as usual: the decoded text is the text, special tokens change nothing."""
     found = []
-    for i, text in enumerate(TEXTS):
+    for i, text in enumerate(TEXTS + LONG):
+        if (group == "long_words") != (i >= len(TEXTS)):
+            continue
         ids = tok.encode(text, add_special_tokens=False).ids
         case = {"text": i, "ids": ids}
         if group not in ("patterns", "behaviors", "pre_tokenizers"):
@@ -169,7 +179,7 @@ def main(out):
         lines.append(json.dumps({"group": group, "model": kind, "json": text, "cases": cases(tok, group)},
                                 ensure_ascii=False, separators=(",", ":")))
     with open(os.path.join(out, "cases.json"), "w", encoding="utf-8") as f:
-        f.write('{"texts":' + json.dumps(TEXTS, ensure_ascii=False) + ',\n"variants":[\n' + ",\n".join(lines) + "\n]}\n")
+        f.write('{"texts":' + json.dumps(TEXTS + LONG, ensure_ascii=False) + ',\n"variants":[\n' + ",\n".join(lines) + "\n]}\n")
 
 
 if __name__ == "__main__":
