@@ -110,10 +110,13 @@ static zn_status wait_for_word(struct comm_node *node, struct slot *slot, _Atomi
         rest_a_moment();
     }
     for (;;) {
-        ZN_TRY(node_check(node));
+        /* The failure is read before the word: what others reached before one of them failed in a
+         * later request has succeeded. */
+        zn_status failed = node_check(node);
         uint32_t seen = atomic_load(word);
         if (reached(seen, sequence))
             return ZN_OK;
+        ZN_TRY(failed);
         atomic_fetch_add(&slot->n_sleepers, 1);
         bool in_time = futex_wait(word, seen);
         atomic_fetch_sub(&slot->n_sleepers, 1);
