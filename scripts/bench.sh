@@ -16,5 +16,5 @@ for program in "${programs[@]}"; do
 done
 for script in "${scripts[@]}"; do
     echo "== ${script##*/}" >&2
-    bash "$script" build/zinc
+    bash "$script" build/zinc "$@"
 done

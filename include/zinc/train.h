@@ -78,6 +78,8 @@ struct zn_train_options {
     int64_t loss_scale_window, hysteresis;
     double loss_scale_min;
     int stage;                    /* -1: by the plan */
+    const char *const *freeze;    /* globs over parameter names, which are then not trained */
+    size_t n_freeze;
     const char *reduce;           /* every, last; NULL: last where it costs no memory */
     size_t prefetch_bytes;        /* SIZE_MAX: by the plan */
     size_t persist_below;         /* bytes; SIZE_MAX: by the plan */

@@ -9,6 +9,18 @@ void zn_module_destroy(zn_module *module)
         module->destroy(module);
 }
 
+zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
+                          const struct zn_batch *batch)
+{
+    if (batch->logits)
+        return zn_head_logits(tape, x, weight, batch->logits);
+    return zn_head_loss(tape, x, &(struct zn_head){.weight = weight,
+                                                   .targets = batch->targets,
+                                                   .loss = batch->loss,
+                                                   .scale = batch->scale,
+                                                   .keep_logits = batch->keep_logits});
+}
+
 /* What lies between segments is rounded to the working precision, so that it can be kept, sent and
  * computed again in it; inside a segment all is fp32. */
 static zn_tensor *run_segment(const zn_module *module, zn_tape *tape, int segment, zn_tensor *x,
@@ -62,5 +74,15 @@ zn_status zn_module_evaluate(const zn_module *module, zn_tape *tape, const struc
         x = run_segment(module, tape, s, x, batch);
         zn_tape_segment_end(tape, s, false);
     }
+    return zn_tape_status(tape);
+}
+
+zn_status zn_module_extend(const zn_module *module, zn_tape *tape, const struct zn_batch *batch)
+{
+    zn_tensor *x = NULL;
+    int n = batch->logits ? module->n_segments : module->n_segments - 1;
+    zn_tape_record(tape, false);
+    for (int s = 0; s < n; s++)
+        x = module->forward(module, tape, s, x, batch);
     return zn_tape_status(tape);
 }

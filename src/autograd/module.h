@@ -12,6 +12,7 @@ struct zn_batch {
     zn_addr loss;             /* a double on the device that the token losses are added to */
     float scale;              /* of the gradients */
     bool keep_logits;
+    zn_addr logits; /* in a pass with a cache: V floats for the logits of the last token, or 0 */
 };
 
 typedef struct zn_module zn_module;
@@ -32,11 +33,20 @@ struct zn_module {
 
 void zn_module_destroy(zn_module *module); /* NULL is legal */
 
+/* How a model's last segment ends: x (B,T,C) and the output weight (V,C) give what the batch asks for,
+ * its loss or the logits of the last token. */
+zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
+                          const struct zn_batch *batch);
+
 /* Forward and backward of one micro-batch. With recompute, only what lies between segments is
  * kept and each segment is run again before its backward: the same bits, less memory, a third
  * more work. The last segment is not, as its backward follows at once. */
 zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batch,
                           bool recompute);
+
+/* The tokens of the batch, one row, after those of the tape's cache. Without `logits` the last
+ * segment is left out. */
+zn_status zn_module_extend(const zn_module *module, zn_tape *tape, const struct zn_batch *batch);
 
 /* Forward alone. */
 zn_status zn_module_evaluate(const zn_module *module, zn_tape *tape, const struct zn_batch *batch);

@@ -75,6 +75,12 @@ zn_dtype tape_param_type(const zn_tape *t); /* of the values tape_param gives */
 bool tape_is_recording(const zn_tape *t);
 zn_addr tape_constant(const zn_tape *t, const zn_constant *constant);
 
+/* The pass's cache or NULL, the positions before its first, and the next attention operator's room
+ * in it: (capacity, width) keys and as many values. */
+const zn_cache *tape_cache(const zn_tape *t);
+int64_t tape_past(const zn_tape *t);
+void tape_cache_take(zn_tape *t, int64_t width, zn_addr *keys, zn_addr *values);
+
 /* Inside forward and backward: the address of what is used now. */
 zn_addr tape_use(zn_tape *t, const zn_tensor *tensor);
 zn_status tape_scratch(zn_tape *t, size_t n_bytes, zn_addr *address);
@@ -96,6 +102,16 @@ zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *l
 /* The same for a parameter; param NULL or frozen gives 0. */
 zn_status tape_open_gradient(zn_tape *t, const zn_param *param, zn_addr *address);
 zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address);
+
+/* y(rows, out) = x · weight + bias for any number of rows; in a pass with a cache. y and x have no
+ * gaps between their rows. */
+struct product {
+    zn_addr y, x;
+    const zn_param *weight, *bias; /* bias may be NULL */
+    int64_t rows;
+    zn_layout layout;
+};
+zn_status tape_product(zn_tape *t, const struct product *p);
 
 /* Rows × columns of a tensor seen as a matrix over its last dimension. */
 static inline int64_t tensor_cols(const zn_tensor *x)

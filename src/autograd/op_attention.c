@@ -3,15 +3,16 @@
 
 static zn_status rotate(zn_tape *t, struct zn_node *n, zn_addr y, zn_addr x, bool inverse)
 {
-    int64_t width = tensor_cols(n->in[0]);
+    int64_t width = tensor_cols(n->in[0]), head_dim = width / n->as.rope.heads;
+    zn_addr from = (zn_addr)(tape_past(t) * (head_dim / 2)) * sizeof(float);
     return zn_run_rope(tape_device(t),
                        &(struct zn_rope_args){.y = y,
                                               .x = x,
-                                              .cos = tape_constant(t, n->as.rope.cos),
-                                              .sin = tape_constant(t, n->as.rope.sin),
+                                              .cos = tape_constant(t, n->as.rope.cos) + from,
+                                              .sin = tape_constant(t, n->as.rope.sin) + from,
                                               .rows = tensor_rows(n->in[0]),
                                               .heads = n->as.rope.heads,
-                                              .head_dim = width / n->as.rope.heads,
+                                              .head_dim = head_dim,
                                               .period = n->in[0]->dims[1],
                                               .y_stride = width,
                                               .x_stride = width,
@@ -45,7 +46,7 @@ zn_tensor *zn_rope(zn_tape *t, zn_tensor *x, int64_t heads, const zn_constant *c
     n->as.rope.sin = sin;
     if (tensor_cols(x) % (2 * heads) != 0)
         tape_fail(t, "rope", "its input does not fit the heads");
-    if (x->dims[1] * (tensor_cols(x) / heads / 2) > cos->n_elements)
+    if ((tape_past(t) + x->dims[1]) * (tensor_cols(x) / heads / 2) > cos->n_elements)
         tape_fail(t, "rope", "the sequence is longer than the table of angles");
     return tape_run(t, n, tape_tensor(t, ZN_F32, x->ndim, x->dims));
 }
@@ -86,10 +87,38 @@ static struct operands inputs(zn_tape *t, const struct zn_node *n)
     return apart(how, tape_use(t, n->in[0]), tape_use(t, n->in[1]), tape_use(t, n->in[2]));
 }
 
+static zn_status append(zn_tape *t, zn_addr cache, zn_addr rows, int64_t stride, int64_t width,
+                        int64_t time)
+{
+    zn_addr end = cache + (zn_addr)(tape_past(t) * width) * sizeof(float);
+    return zn_run_copy_rows(tape_device(t), &(struct zn_copy_rows_args){.dst = end,
+                                                                        .src = rows,
+                                                                        .rows = time,
+                                                                        .width = width,
+                                                                        .dst_stride = width,
+                                                                        .src_stride = stride});
+}
+
+/* Adds the new keys and values to the cache, which then stands for all of them. */
+static zn_status extend(zn_tape *t, const struct zn_attention *how, int64_t time, struct operands *x)
+{
+    int64_t width = how->kv_heads * how->head_dim;
+    zn_addr keys, values;
+    tape_cache_take(t, width, &keys, &values);
+    ZN_TRY(append(t, keys, x->k, x->k_stride, width, time));
+    ZN_TRY(append(t, values, x->v, x->v_stride, width, time));
+    x->k = keys;
+    x->v = values;
+    x->k_stride = x->v_stride = width;
+    return ZN_OK;
+}
+
 static zn_status attention_forward(zn_tape *t, struct zn_node *n)
 {
     const struct zn_attention *how = &n->as.attention;
     struct operands x = inputs(t, n);
+    if (tape_cache(t))
+        ZN_TRY(extend(t, how, n->out->dims[1], &x));
     return zn_run_attention_forward(
         tape_device(t), &(struct zn_attention_forward_args){.out = tape_use(t, n->out),
                                                             .lse = tape_use(t, n->extra[0]),
@@ -98,6 +127,7 @@ static zn_status attention_forward(zn_tape *t, struct zn_node *n)
                                                             .v = x.v,
                                                             .batch = n->out->dims[0],
                                                             .time = n->out->dims[1],
+                                                            .past = tape_past(t),
                                                             .heads = how->heads,
                                                             .kv_heads = how->kv_heads,
                                                             .head_dim = how->head_dim,
@@ -176,6 +206,9 @@ static zn_tensor *attention(zn_tape *t, zn_tensor *q, zn_tensor *k, zn_tensor *v
     n->in[1] = k;
     n->in[2] = v;
     n->as.attention = *how;
+    const zn_cache *cache = tape_cache(t);
+    if (cache && (q->dims[0] != 1 || cache->past + q->dims[1] > cache->capacity))
+        tape_fail(t, "attention", "a cache holds one sequence, no longer than its capacity");
     int64_t dims[] = {q->dims[0], q->dims[1], how->heads * how->head_dim};
     n->extra[0] = tape_tensor(t, ZN_F32, 1, (int64_t[]){dims[0] * dims[1] * how->heads});
     return tape_run(t, n, tape_tensor(t, ZN_F32, 3, dims));

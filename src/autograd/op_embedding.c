@@ -6,6 +6,8 @@ static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
     zn_addr table, positions;
     ZN_TRY(tape_param(t, n->param[0], &table));
     ZN_TRY(tape_param(t, n->param[1], &positions));
+    if (positions)
+        positions += (zn_addr)(tape_past(t) * tensor_cols(n->out)) * zn_dtype_bytes(tape_param_type(t));
     return zn_run_embedding_forward(
         tape_device(t), &(struct zn_embedding_forward_args){.y = tape_use(t, n->out),
                                                             .table = table,
@@ -47,7 +49,7 @@ zn_tensor *zn_embedding(zn_tape *t, zn_tensor *ids, const zn_param *table,
     n->in[0] = ids;
     n->param[0] = table;
     n->param[1] = positions;
-    if (positions && positions->dims[0] < ids->dims[1])
+    if (positions && positions->dims[0] < tape_past(t) + ids->dims[1])
         tape_fail(t, positions->name, "the sequence is longer than the positions");
     if (positions && positions->dims[1] != table->dims[1])
         tape_fail(t, positions->name, "its rows are not as wide as those of the table");

@@ -14,6 +14,13 @@ static int64_t columns_out(const struct zn_node *n)
 /* y = x Wᵀ + b, W stored (out,in); y = x W + b, W stored (in,out). */
 static zn_status linear_forward(zn_tape *t, struct zn_node *n)
 {
+    if (tape_cache(t))
+        return tape_product(t, &(struct product){.y = tape_use(t, n->out),
+                                                 .x = tape_use(t, n->in[0]),
+                                                 .weight = n->param[0],
+                                                 .bias = n->param[1],
+                                                 .rows = tensor_rows(n->in[0]),
+                                                 .layout = n->as.linear.layout});
     int64_t in = columns_in(n), out = columns_out(n);
     zn_addr weight, bias;
     ZN_TRY(tape_param(t, n->param[0], &weight));

@@ -62,4 +62,8 @@ struct zn_head {
 };
 zn_tensor *zn_head_loss(zn_tape *t, zn_tensor *x, const struct zn_head *head);
 
+/* The output layer where a sequence is extended: the logits (V) of the last token alone, written to
+ * `logits`. */
+zn_tensor *zn_head_logits(zn_tape *t, zn_tensor *x, const zn_param *weight, zn_addr logits);
+
 #endif

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/size.h"
+
+enum { CACHE_ALIGNMENT = 64 };
+
 struct zn_tape {
     zn_device *device;
     const struct zn_param_hooks *hooks;
@@ -13,6 +17,7 @@ struct zn_tape {
     zn_bump bump; /* tensors, nodes and gradients of the pass */
     zn_arena arena;
     zn_addr base;
+    zn_cache *cache; /* borrowed; NULL when the pass has none */
     struct zn_node *last;
     bool recording;
     zn_status status;
@@ -51,13 +56,21 @@ void zn_tape_start(zn_tape *t, zn_lifetimes *lifetimes, bool recording_lifetimes
     zn_bump_reset(&t->bump);
     zn_arena_start(&t->arena, lifetimes, recording_lifetimes);
     t->base = base;
+    t->cache = NULL;
     t->last = NULL;
     t->recording = false;
     t->status = ZN_OK;
 }
 
+void zn_tape_use_cache(zn_tape *t, zn_cache *cache)
+{
+    t->cache = cache;
+    cache->n_bytes = 0;
+}
+
 void zn_tape_record(zn_tape *t, bool on)
 {
+    assert(!on || !t->cache);
     t->recording = on;
 }
 
@@ -244,6 +257,24 @@ bool tape_is_recording(const zn_tape *t)
 zn_addr tape_constant(const zn_tape *t, const zn_constant *constant)
 {
     return t->hooks->constant(t->hooks_self, constant);
+}
+
+const zn_cache *tape_cache(const zn_tape *t)
+{
+    return t->cache;
+}
+
+int64_t tape_past(const zn_tape *t)
+{
+    return t->cache ? t->cache->past : 0;
+}
+
+void tape_cache_take(zn_tape *t, int64_t width, zn_addr *keys, zn_addr *values)
+{
+    size_t n_bytes = zn_round_up((size_t)(t->cache->capacity * width) * sizeof(float), CACHE_ALIGNMENT);
+    *keys = t->cache->base + t->cache->n_bytes;
+    *values = *keys + n_bytes;
+    t->cache->n_bytes += 2 * n_bytes;
 }
 
 zn_addr tape_use(zn_tape *t, const zn_tensor *tensor)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "autograd/cache.h"
 #include "autograd/param.h"
 #include "memory/arena.h"
 
@@ -24,6 +25,10 @@ void zn_tape_destroy(zn_tape *tape);
 /* Starts a pass: forgets all tensors. `base` is where the arena begins on the device; while
  * recording lifetimes it is only a number. */
 void zn_tape_start(zn_tape *tape, zn_lifetimes *lifetimes, bool recording_lifetimes, zn_addr base);
+
+/* Makes the pass one that extends a sequence (autograd/cache.h), until the next start. Nothing of
+ * it can be recorded for backward. */
+void zn_tape_use_cache(zn_tape *tape, zn_cache *cache);
 
 /* Whether operators run from now on are kept for backward. */
 void zn_tape_record(zn_tape *tape, bool on);

@@ -9,23 +9,12 @@ uint64_t zn_random_below(uint64_t key, uint64_t counter, uint64_t n)
     return (uint64_t)(((wide)zn_random_bits(key, counter) * n) >> 64);
 }
 
-/* PPND16 of M. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution",
- * Applied Statistics 37 (1988): relative error about 1e-16. */
+/* AS 241, the tails included. */
 double zn_random_normal(uint64_t key, uint64_t counter)
 {
     double p = zn_random_uniform(key, counter), q = p - 0.5;
-    if (fabs(q) <= 0.425) {
-        double r = 0.180625 - q * q;
-        double a = (((((((2509.0809287301226727 * r + 33430.575583588128105) * r +
-                         67265.770927008700853) * r + 45921.953931549871457) * r +
-                       13731.693765509461125) * r + 1971.5909503065514427) * r +
-                     133.14166789178437745) * r + 3.387132872796366608);
-        double b = (((((((5226.495278852545925 * r + 28729.085735721942674) * r +
-                         39307.89580009271061) * r + 21213.794301586595867) * r +
-                       5394.1960214247511077) * r + 687.1870074920579083) * r +
-                     42.313330701600911252) * r + 1.0);
-        return q * a / b;
-    }
+    if (fabs(q) <= ZN_NORMAL_MIDDLE)
+        return zn_normal_middle(q);
     double r = sqrt(-log(q < 0 ? p : 1.0 - p)), a, b;
     if (r <= 5.0) {
         r -= 1.6;

@@ -62,6 +62,14 @@ zn_status zn_weights_check(const zn_model *model, const zn_model_files *files,
     return ZN_OK;
 }
 
+zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
+                          const struct zn_weights_style *style, const zn_param *param,
+                          struct zn_model_tensor *found)
+{
+    const char *name = folder_name(model, param, style->without_prefix);
+    return zn_model_files_get(files, name, param->ndim, param->dims, found);
+}
+
 /* Only the bytes this rank brings are read. */
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
                           const struct zn_weights_style *style)

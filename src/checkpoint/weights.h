@@ -18,6 +18,11 @@ zn_status zn_weights_check(const zn_model *model, const zn_model_files *files,
                            void (*warn)(void *self, const char *tensor), void *self,
                            struct zn_weights_style *style);
 
+/* The folder's tensor of a parameter. */
+zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
+                          const struct zn_weights_style *style, const zn_param *param,
+                          struct zn_model_tensor *found);
+
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
                           const struct zn_weights_style *style);
 

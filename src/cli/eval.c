@@ -18,7 +18,7 @@ static const struct zn_option flags[] = {
     {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
      .help = "Hub folder: config.json and safetensors."},
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
-     .help = "Token files (.bin), text for byte-level models (.txt), or folders of them."},
+     .help = "Text (.txt), rows (.jsonl), token files (.bin), or folders of them."},
     {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",
      .otherwise = "min(1024, the model's maximum)", .help = "Tokens of a window."},
     {.name = "--micro-batch", .kind = ZN_OPTION_INT, .offset = AT(micro_batch), .value = "B",

@@ -33,7 +33,7 @@ static const struct zn_option flags[] = {
      .help = "Print the ids of this text, without special tokens around it."},
     {.name = "--stdin", .kind = ZN_OPTION_FLAG, .offset = AT(from_stdin),
      .help = "Print the ids of the text on standard input."},
-    {.name = "--decode", .kind = ZN_OPTION_LIST, .offset = AT(decode), .value = "ID…",
+    {.name = "--decode", .kind = ZN_OPTION_LIST, .offset = AT(decode), .value = "ID",
      .help = "Print the text of these ids, special tokens kept."},
     {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
      .otherwise = "physical cores", .help = "Threads to encode with."},

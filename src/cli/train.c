@@ -15,7 +15,7 @@
 struct train_flags {
     const char *model, *output, *output_dtype, *optimizer, *lr_schedule, *precision, *recompute, *log;
     const char *stage, *device, *schedule, *reduce, *off_optimizer, *off_param, *off_gradients, *off_activations;
-    struct zn_words data, eval_data;
+    struct zn_words data, eval_data, freeze;
     int64_t eval_every, steps, micro_batch, accumulate, seq_len, warmup, seed, threads;
     double epochs, lr, beta1, beta2, eps, momentum, weight_decay, min_lr, clip;
     size_t memory_limit, prefetch_bytes, persist_below;
@@ -35,7 +35,7 @@ static const struct zn_option flags[] = {
     {.name = "--from-scratch", .kind = ZN_OPTION_FLAG, .offset = AT(from_scratch),
      .help = "Random weights from config.json alone."},
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
-     .help = "Token files (.bin), text for byte-level models (.txt), or folders of them."},
+     .help = "Text (.txt), rows (.jsonl), token files (.bin), or folders of them."},
     {.name = "--eval-data", .kind = ZN_OPTION_LIST, .offset = AT(eval_data), .value = "PATH", .otherwise = "none",
      .help = "Held-out data; its loss is taken at the end and every --eval-every steps."},
     {.name = "--eval-every", .kind = ZN_OPTION_INT, .offset = AT(eval_every), .value = "N", .initial = "0",
@@ -95,6 +95,8 @@ static const struct zn_option flags[] = {
      .otherwise = "one process", .help = "Start mpirun with this many ranks."},
     {.name = "--mpirun", .kind = ZN_OPTION_STRING, .offset = AT(mpirun), .value = "PATH", .otherwise = "the one on PATH",
      .help = "The mpirun that -n starts."},
+    {.name = "--freeze", .kind = ZN_OPTION_LIST, .offset = AT(freeze), .value = "PATTERN", .otherwise = "none",
+     .help = "Parameters whose names match the glob are not trained."},
     {.name = "--stage", .kind = ZN_OPTION_CHOICE, .offset = AT(stage), .value = "N", .choices = "0 1 2 3",
      .otherwise = "the fastest that fits",
      .help = "ZeRO stage: 1 partitions optimizer states, 2 gradients too, 3 parameters too."},
@@ -132,7 +134,6 @@ static const struct zn_option flags[] = {
     LATER("--host-cache", ZN_OPTION_SIZE),
     LATER("--optimizer-in-backward", ZN_OPTION_FLAG),
     LATER("--delayed-update", ZN_OPTION_OPTIONAL),
-    LATER("--freeze", ZN_OPTION_LIST),
     LATER("--checkpoint-every", ZN_OPTION_INT),
     LATER("--keep", ZN_OPTION_INT),
     LATER("--checkpoint-async", ZN_OPTION_FLAG),
@@ -250,6 +251,8 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.loss_scale_min = f->loss_scale_min;
     o.stage = f->stage ? f->stage[0] - '0' : -1;
     o.reduce = f->reduce;
+    o.freeze = f->freeze.word;
+    o.n_freeze = f->freeze.n;
     if (zn_options_given(given, "--prefetch-bytes"))
         o.prefetch_bytes = f->prefetch_bytes;
     if (zn_options_given(given, "--persist-below"))

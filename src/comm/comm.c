@@ -53,8 +53,9 @@ static zn_status check_source(const struct zn_comm_tag *tag, const struct zn_sha
     if (tag->kind < 0 || tag->kind >= ZN_N_COMM_KINDS)
         return zn_fail(ZN_ERR_INTERNAL, "a request of unknown kind %d", tag->kind);
     if (offset > from->n_bytes || n_bytes > from->n_bytes - offset)
-        return zn_fail(ZN_ERR_INTERNAL, "a request for %zu bytes at %zu of shared memory of %zu bytes",
-                       n_bytes, offset, from->n_bytes);
+        return zn_fail(ZN_ERR_INTERNAL,
+                       "a request for %zu bytes at %zu of shared memory of %zu bytes", n_bytes,
+                       offset, from->n_bytes);
     return ZN_OK;
 }
 
@@ -77,7 +78,8 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
 zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event *done)
 {
     if (reduce->wire != ZN_F32 && reduce->wire != ZN_BF16 && reduce->wire != ZN_F16)
-        return zn_fail(ZN_ERR_INTERNAL, "a reduce with %s on the wire", zn_dtype_name(reduce->wire));
+        return zn_fail(ZN_ERR_INTERNAL, "a reduce with %s on the wire",
+                       zn_dtype_name(reduce->wire));
     size_t n_bytes, n_all;
     if (reduce->n_elements < 0 || reduce->offset % sizeof(float) != 0 ||
         !zn_mul_size((size_t)reduce->n_elements, sizeof(float), &n_bytes) ||
@@ -96,8 +98,8 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .adds = reduce->adds,
         .after = reduce->after,
     };
-    comm->sent[reduce->tag.kind] += (uint64_t)(comm->n_ranks - 1) *
-                                    (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
+    comm->sent[reduce->tag.kind] +=
+        (uint64_t)(comm->n_ranks - 1) * (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
     return comm->ops->start(comm, &request, done);
 }
 

@@ -40,8 +40,8 @@ typedef enum zn_comm_kind {
     ZN_N_COMM_KINDS
 } zn_comm_kind;
 
-/* All-gather: every rank gives n_bytes at `offset` of its own part of `from` and receives all of them,
- * in rank order, at `to` (n_ranks × n_bytes). `to` may be inside this rank's own part, with the rank's
+/* All-gather: every rank gives n_bytes at `offset` (which may differ) of its own part of `from` and
+ * receives all of them, in rank order, at `to` (n_ranks × n_bytes). `to` may be inside this rank's own part, with the rank's
  * piece already in its place. What is given must not change until every rank has it: the event says
  * so. */
 struct zn_gather {
@@ -93,7 +93,8 @@ zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void
 zn_status zn_comm_agree(zn_comm *comm, zn_status mine);
 
 /* Not collective: tells the others that this rank cannot go on; every request of theirs, under way
- * or later, fails with this rank's message. */
+ * or later, fails with this rank's message, "rank R: " before it. Takes this thread's message. A
+ * request whose `after` failed does the same. */
 void zn_comm_abort(zn_comm *comm, zn_status status);
 
 /* Logical payload this rank has sent since the start, by kind: for each request
@@ -115,7 +116,12 @@ zn_status zn_comm_create_self(zn_clock *clock, zn_comm **comm);
  * each from its own thread. */
 zn_status zn_comm_create_threads(zn_clock *clock, int n_ranks, zn_comm **comms);
 
-/* The job that mpirun or srun started: MPI between nodes, shared memory within one. Starts MPI. */
+/* The job that mpirun or srun started: MPI between nodes, shared memory within one. Starts MPI, which
+ * can be done once in a process. Collective; blocks.
+ *
+ * After a failure of the communicator, zn_comm_destroy gives the node's other ranks a second to learn
+ * of it and does not end MPI. The process is expected to print the message and exit with a code that
+ * is not 0; at exit the rank that found the failure ends the whole job. */
 zn_status zn_comm_create_mpi(zn_clock *clock, zn_comm **comm);
 
 /* Whether this process was started by mpirun or srun (without starting MPI). */

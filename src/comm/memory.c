@@ -110,8 +110,9 @@ zn_status memory_attach(const struct memory_offer *offer, unsigned char **addres
     snprintf(path, sizeof path, "/proc/%d/fd/%d", offer->pid, offer->fd);
     snprintf(wanted, sizeof wanted, "/memfd:%.*s (deleted)", (int)sizeof offer->name, offer->name);
     if (readlink(path, target, sizeof target - 1) < 0)
-        return zn_fail(ZN_ERR_IO, "cannot reach the shared memory of another rank on this node: %s: %s",
-                       path, strerror(errno));
+        return zn_fail(ZN_ERR_IO,
+                       "cannot reach the shared memory of another rank on this node: %s: %s", path,
+                       strerror(errno));
     if (strcmp(target, wanted) != 0)
         return zn_fail(ZN_ERR_UNSUPPORTED,
                        "ranks on this node do not see each other's processes (%s is another's): "

@@ -11,14 +11,15 @@
 
 /* How a process finds another one's memory. Goes between ranks as bytes. */
 struct memory_offer {
-    int64_t n_bytes; /* of the mapping */
+    int64_t n_bytes;  /* of the mapping */
     uint64_t address; /* of threads */
-    int32_t pid, fd; /* fd -1: anonymous, readable by threads of this process only */
-    char name[48];   /* random, so that another container's process is not taken for the peer */
+    int32_t pid, fd;  /* fd -1: anonymous, readable by threads of this process only */
+    char name[48];    /* random, so that another container's process is not taken for the peer */
 };
 
 /* Zeroed; page-aligned. Blocks. The caller calls memory_unmap. */
-zn_status memory_create_private(size_t n_bytes, struct memory_offer *offer, unsigned char **address);
+zn_status memory_create_private(size_t n_bytes, struct memory_offer *offer,
+                                unsigned char **address);
 
 /* The same for processes; all pages are there before it returns. The caller also calls
  * memory_close when the others have mapped it. */

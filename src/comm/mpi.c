@@ -41,10 +41,11 @@ static zn_status check_launcher(int n_ranks)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *text = getenv(names[i]);
         if (text && atoi(text) > n_ranks)
-            return zn_fail(ZN_ERR_USAGE,
-                           "the launcher started %s processes (%s) but MPI found %d: start them with "
-                           "the mpirun of the MPI that Zinc was built with, or srun --mpi=pmix",
-                           text, names[i], n_ranks);
+            return zn_fail(
+                ZN_ERR_USAGE,
+                "the launcher started %s processes (%s) but MPI found %d: start them with "
+                "the mpirun of the MPI that Zinc was built with, or srun --mpi=pmix",
+                text, names[i], n_ranks);
     }
     return ZN_OK;
 }
@@ -89,9 +90,9 @@ static zn_status share_control(struct worker *w, MPI_Comm local)
     size_t n_bytes = node_control_bytes(w->node.n_local);
     unsigned char *address = NULL;
     if (w->node.me == 0)
-        made.vote = comm_vote(w->node.n_local > 1
-                                  ? memory_create_shared(n_bytes, &made.memory, &address)
-                                  : memory_create_private(n_bytes, &made.memory, &address));
+        made.vote =
+            comm_vote(w->node.n_local > 1 ? memory_create_shared(n_bytes, &made.memory, &address)
+                                          : memory_create_private(n_bytes, &made.memory, &address));
     MPI_Bcast(&made, sizeof made, MPI_BYTE, 0, local);
     zn_status status = zn_fail_text((zn_status)made.vote.status, made.vote.text);
     if (status == ZN_OK && w->node.me != 0)

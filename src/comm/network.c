@@ -15,11 +15,11 @@
 #include "comm/private.h"
 
 enum {
-    UNDER_WAY = 2,         /* blocks */
+    UNDER_WAY = 2, /* blocks */
     TAG_FAILURE = 1,
     TAG_ASKED = 2,
-    TAG_DATA = 16,         /* and above */
-    N_DATA_TAGS = 32000,   /* MPI grants tags up to 32767 */
+    TAG_DATA = 16,       /* and above */
+    N_DATA_TAGS = 32000, /* MPI grants tags up to 32767 */
     LOOK_AROUND_MS = 100,
     GIVE_UP_MS = 200,
 };
@@ -127,9 +127,11 @@ static const void *outgoing(comm_network *net, int64_t block, int i)
     if (net->asked.op != COMM_REDUCE)
         return net->mine + at;
     zn_dtype wire = (zn_dtype)net->asked.wire;
-    size_t element = at / zn_dtype_bytes(wire), n = bytes_of_block(net, block) / zn_dtype_bytes(wire);
+    size_t element = at / zn_dtype_bytes(wire),
+           n = bytes_of_block(net, block) / zn_dtype_bytes(wire);
     const float *floats =
-        (const float *)(const void *)(net->mine + (size_t)net->remote[i] * net->asked.n_bytes) + element;
+        (const float *)(const void *)(net->mine + (size_t)net->remote[i] * net->asked.n_bytes) +
+        element;
     if (wire == ZN_F32)
         return floats;
     void *rounded = staged(net, true, block, i);
@@ -149,7 +151,8 @@ static zn_status post(comm_network *net, int64_t block)
     if (block >= net->n_blocks)
         return ZN_OK;
     int tag = tag_of(&net->asked), n = (int)bytes_of_block(net, block);
-    MPI_Request *receives = net->receives[block % UNDER_WAY], *sends = net->sends[block % UNDER_WAY];
+    MPI_Request *receives = net->receives[block % UNDER_WAY],
+                *sends = net->sends[block % UNDER_WAY];
     for (int i = 0; i < net->n_remote; i++) {
         /* Ranks are served in opposite orders, so that the first to be sent to is the first to
          * expect it. */

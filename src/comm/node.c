@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 enum {
-    SPINS = 64,              /* before sleeping: about a microsecond */
-    LOOK_AROUND_MS = 100,    /* a sleeper wakes to look for failures */
-    TEXT_PATIENCE_MS = 100,  /* for a rank that is about to write its message */
+    SPINS = 64,             /* before sleeping: about a microsecond */
+    LOOK_AROUND_MS = 100,   /* a sleeper wakes to look for failures */
+    TEXT_PATIENCE_MS = 100, /* for a rank that is about to write its message */
 };
 
 enum failure_state { NO_FAILURE, WRITING, FAILED };

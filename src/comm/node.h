@@ -53,7 +53,7 @@ struct comm_node {
     /* Looks for a failure on other nodes; called about every 100 ms while waiting. May be NULL. */
     void (*look_around)(void *context);
     void *context;
-    _Atomic bool failed_first; /* this rank found the failure: it tells other nodes, and ends the job */
+    _Atomic bool failed_first; /* this rank found the failure: it tells others, and ends the job */
 };
 
 size_t node_control_bytes(int n_local);

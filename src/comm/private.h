@@ -22,7 +22,8 @@ struct comm_ops {
     zn_status (*alloc)(zn_comm *comm, size_t n_bytes, struct zn_shared *shared);
     void (*free)(zn_comm *comm, struct zn_shared *shared);
     zn_status (*start)(zn_comm *comm, const struct comm_request *request, zn_event *done);
-    zn_status (*exchange)(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes, void *all);
+    zn_status (*exchange)(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes,
+                          void *all);
     void (*abort)(zn_comm *comm, zn_status status, const char *text);
     void (*destroy)(zn_comm *comm);
 };

@@ -64,10 +64,9 @@ static zn_status share(struct worker *w, zn_status mine, struct offer *offer, st
     ZN_TRY(comm_count_votes(offers, sizeof *offers, w->head.n_ranks));
     for (int i = 1; i < w->head.n_ranks; i++)
         if (offers[i].n_bytes != offers[0].n_bytes)
-            return zn_fail(ZN_ERR_INTERNAL,
-                           "ranks disagree: rank 0 allocates %llu bytes, rank %d %llu",
-                           (unsigned long long)offers[0].n_bytes, i,
-                           (unsigned long long)offers[i].n_bytes);
+            return zn_fail(
+                ZN_ERR_INTERNAL, "ranks disagree: rank 0 allocates %llu bytes, rank %d %llu",
+                (unsigned long long)offers[0].n_bytes, i, (unsigned long long)offers[i].n_bytes);
     offer->vote = comm_vote(attach_all(w, offers, region));
     ZN_TRY(worker_exchange(w, COMM_ALLOC, offer, sizeof *offer, offers));
     return comm_count_votes(offers, sizeof *offers, w->head.n_ranks);
@@ -97,8 +96,8 @@ zn_status worker_alloc(struct worker *w, size_t n_bytes, struct zn_shared *share
         return status;
     }
     w->regions[row] = region;
-    *shared = (struct zn_shared){
-        .index = row, .n_bytes = n_bytes, .address = region.parts[w->node.me]};
+    *shared =
+        (struct zn_shared){.index = row, .n_bytes = n_bytes, .address = region.parts[w->node.me]};
     return ZN_OK;
 }
 

@@ -81,7 +81,7 @@ static zn_status run(struct worker *w, const struct comm_request *request)
         ZN_TRY(zn_event_wait(request->after, w->head.clock));
     ZN_TRY(node_check(&w->node));
     const struct comm_asked asked = {
-        .op = request->op,
+        .op = (int32_t)request->op,
         .kind = request->tag.kind,
         .unit = request->tag.unit,
         .region = request->region,

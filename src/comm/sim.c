@@ -49,7 +49,8 @@ static zn_status start(zn_comm *comm, const struct comm_request *request, zn_eve
 }
 
 /* All ranks say the same. The caller's time moves on to the end of the exchange. */
-static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes, void *all)
+static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes,
+                          void *all)
 {
     struct sim *sim = (struct sim *)comm;
     (void)op;
@@ -87,7 +88,8 @@ zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, 
 {
     if (links->n_ranks < 1 || links->ranks_per_node < 1 || !(links->node_bytes > 0) ||
         !(links->network_bytes > 0) || !(links->latency >= 0))
-        return zn_fail(ZN_ERR_USAGE, "simulated links need ranks, bandwidths above 0 and a latency");
+        return zn_fail(ZN_ERR_USAGE,
+                       "simulated links need ranks, bandwidths above 0 and a latency");
     struct sim *sim = calloc(1, sizeof *sim);
     if (!sim)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a communicator");
@@ -98,8 +100,8 @@ zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, 
     }
     int n_local = links->n_ranks < links->ranks_per_node ? links->n_ranks : links->ranks_per_node;
     sim->links = *links;
-    sim->head = (zn_comm){
-        .ops = &sim_ops, .clock = clock, .n_ranks = links->n_ranks, .n_local = n_local};
+    sim->head =
+        (zn_comm){.ops = &sim_ops, .clock = clock, .n_ranks = links->n_ranks, .n_local = n_local};
     *comm = &sim->head;
     return ZN_OK;
 }

@@ -70,8 +70,8 @@ static zn_status call_and_wait(struct worker *w, zn_status (*function)(struct wo
         return function(w, arg);
     zn_event done;
     zn_event_init(&done);
-    zn_status status =
-        zn_stream_submit(w->stream, &(struct zn_task){.run = run_call, .arg = &call, .done = &done});
+    zn_status status = zn_stream_submit(
+        w->stream, &(struct zn_task){.run = run_call, .arg = &call, .done = &done});
     if (status == ZN_OK) {
         status = zn_event_wait(&done, w->head.clock);
         if (status != ZN_OK)
@@ -94,7 +94,8 @@ static zn_status run_exchange(struct worker *w, void *arg)
     return worker_exchange(w, e->op, e->mine, e->n_bytes, e->all);
 }
 
-static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes, void *all)
+static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes,
+                          void *all)
 {
     return call_and_wait((struct worker *)comm, run_exchange,
                          &(struct exchange){op, mine, n_bytes, all});

@@ -34,6 +34,11 @@ static cost copy_cost(const struct zn_copy_args *a)
     return moved(2.0 * (double)a->n_bytes);
 }
 
+static cost copy_rows_cost(const struct zn_copy_rows_args *a)
+{
+    return moved(2.0 * FLOAT * (double)a->rows * (double)a->width);
+}
+
 static cost cast_cost(const struct zn_cast_args *a)
 {
     return moved((double)a->n_elements *
@@ -77,6 +82,15 @@ static cost gemm_cost(const struct zn_gemm_args *a)
     double activations = m * k + m * n * (a->adds ? 2.0 : 1.0);
     double params = param_bytes(a->b_type, k * n) + (a->bias ? param_bytes(a->bias_type, n) : 0.0);
     return (cost){.flops = 2.0 * m * n * k, .n_bytes = FLOAT * activations + params};
+}
+
+static cost gemv_cost(const struct zn_gemv_args *a)
+{
+    double m = (double)a->rows, n = (double)a->n, k = (double)a->k;
+    double params = param_bytes(a->w_type, n * k) + (a->bias ? param_bytes(a->bias_type, n) : 0.0);
+    double partial = a->transpose_w ? 0.0 : 2.0 * m * n * pieces(a->k, ZN_GEMV_DEPTH);
+    return (cost){.flops = 2.0 * m * n * k,
+                  .n_bytes = params + FLOAT * (m * k + m * n + partial)};
 }
 
 static cost column_sum_cost(const struct zn_column_sum_args *a)
@@ -149,10 +163,12 @@ static cost attention_forward_cost(const struct zn_attention_forward_args *a)
 {
     double tokens = (double)a->batch * (double)a->time, dim = (double)a->head_dim;
     double heads = (double)a->heads, kv_heads = (double)a->kv_heads;
-    double pairs = attention_pairs(a->time, a->window);
+    double pairs = attention_pairs(a->past + a->time, a->window) - attention_pairs(a->past, a->window);
+    double past = (double)a->batch * (double)a->past;
     return (cost){
         .flops = 4.0 * (double)a->batch * heads * dim * pairs,
-        .n_bytes = FLOAT * tokens * (dim * (2.0 * heads + 2.0 * kv_heads) + heads),
+        .n_bytes = FLOAT * (tokens * (dim * (2.0 * heads + 2.0 * kv_heads) + heads) +
+                            past * dim * 2.0 * kv_heads),
     };
 }
 

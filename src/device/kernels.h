@@ -24,6 +24,7 @@ typedef uint64_t zn_addr; /* 0 is "none" */
 #define ZN_KERNELS(X)                                                                              \
     X(zero)                                                                                        \
     X(copy)                                                                                        \
+    X(copy_rows)                                                                                   \
     X(cast)                                                                                        \
     X(fill)                                                                                        \
     X(fill_normal)                                                                                 \
@@ -31,6 +32,7 @@ typedef uint64_t zn_addr; /* 0 is "none" */
     X(mul)                                                                                         \
     X(round)                                                                                       \
     X(gemm)                                                                                        \
+    X(gemv)                                                                                        \
     X(column_sum)                                                                                  \
     X(embedding_forward)                                                                           \
     X(embedding_backward)                                                                          \
@@ -67,6 +69,13 @@ struct zn_zero_args {
 struct zn_copy_args {
     zn_addr dst, src; /* no overlap */
     int64_t n_bytes;
+};
+
+/* Rows of `width` floats from one stride to another; no overlap. */
+struct zn_copy_rows_args {
+    zn_addr dst, src;
+    int64_t rows, width;
+    int64_t dst_stride, src_stride;
 };
 
 /* dst[i] = (dst_type)src[i], round to nearest even; fp32, bf16 and fp16 both ways. NaN stays
@@ -124,6 +133,21 @@ struct zn_gemm_args {
     int64_t a_stride, b_stride, c_stride;
     zn_dtype b_type, bias_type;
     bool transpose_a, transpose_b, adds;
+};
+
+/* y(rows,n) = x(rows,k) · op(W) [+ bias(n)] for at most ZN_GEMV_ROWS rows, at the speed at which W
+ * is read from memory; for generation. W is stored (k,n) or, transposed, (n,k), without gaps, in
+ * fp32, bf16 or fp16: each element is exact in fp32, so the bits are those of W cast to fp32. They
+ * depend neither on the instruction set nor on the number of rows: a dot product is taken in 16 lanes
+ * that are added by one tree; with W (k,n) the sum over k is taken in chunks of ZN_GEMV_DEPTH, the
+ * chunks in order, and `partial` holds rows × ceil(k / ZN_GEMV_DEPTH) × n floats (else it may be 0). */
+enum { ZN_GEMV_ROWS = 8, ZN_GEMV_DEPTH = 32 };
+
+struct zn_gemv_args {
+    zn_addr y, x, w, bias, partial; /* bias may be 0 */
+    zn_dtype w_type, bias_type;
+    int64_t rows, n, k;
+    bool transpose_w;
 };
 
 /* dst(cols) = sum over rows of src(rows,cols). Rows are summed in chunks of ZN_SUM_ROWS, the
@@ -197,12 +221,13 @@ struct zn_rope_args {
  * kv_heads·head_dim), out like q, each with its own row stride; lse (batch, heads, time) is
  * log-sum-exp of the scaled scores. Query i sees keys j with j <= i and, when window > 0,
  * i - j < window. head h uses kv head h / (heads / kv_heads). No time × time matrix exists:
- * tiles of ZN_ATTENTION_TILE rows with an online softmax. */
+ * tiles of ZN_ATTENTION_TILE rows with an online softmax. Where `past` is not 0, k and v have
+ * past + time rows for each sequence and query i stands at place past + i among them. */
 enum { ZN_ATTENTION_TILE = 64 };
 
 struct zn_attention_forward_args {
     zn_addr out, lse, q, k, v;
-    int64_t batch, time, heads, kv_heads, head_dim;
+    int64_t batch, time, past, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, out_stride;
     int64_t window; /* 0 is none */
     float scale;

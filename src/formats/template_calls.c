@@ -28,7 +28,8 @@ static zn_status want_arguments(const struct run *r, const struct token *name, c
                                 size_t min, size_t max)
 {
     if (args->n_named > 0)
-        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with '%s='", token_shown(name).text, token_shown(args->names[0]).text);
+        return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with '%s='", token_shown(name).text,
+                        token_shown(args->names[0]).text);
     if (args->n < min || args->n > max)
         return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with %zu arguments", token_shown(name).text, args->n);
     return ZN_OK;
@@ -109,6 +110,14 @@ zn_status call_function(struct run *r, const struct token *name, const struct ar
 
 /* ---- Strings ---- */
 
+/* Bytes of the character at the text if it is to be stripped, else 0. */
+static size_t strips(const struct value *set, const char *text, size_t n)
+{
+    if (!set)
+        return space_length(text, n);
+    return set->string.n > 0 && memchr(set->string.data, *text, set->string.n);
+}
+
 /* Strips white space, or the characters of `set`, from the sides. */
 static zn_status strip(struct run *r, const struct value *self, const struct value *set, bool left, bool right,
                        struct value *out)
@@ -119,7 +128,7 @@ static zn_status strip(struct run *r, const struct value *self, const struct val
             return run_fail(r, ZN_ERR_UNSUPPORTED, "stripping a character outside of ASCII");
     const char *s = self->string.data;
     while (left && begin < end) {
-        size_t n = set ? set->string.n > 0 && memchr(set->string.data, s[begin], set->string.n) : space_length(s + begin, end - begin);
+        size_t n = strips(set, s + begin, end - begin);
         if (n == 0)
             break;
         begin += n;
@@ -128,8 +137,7 @@ static zn_status strip(struct run *r, const struct value *self, const struct val
         size_t last = end - 1; /* where the last character begins */
         while (last > begin && ((unsigned char)s[last] & 0xc0) == 0x80)
             last--;
-        bool strips = set ? set->string.n > 0 && memchr(set->string.data, s[last], set->string.n) : space_length(s + last, end - last) > 0;
-        if (!strips)
+        if (strips(set, s + last, end - last) == 0)
             break;
         end = last;
     }
@@ -293,8 +301,10 @@ static zn_status select_items(struct run *r, const struct value *self, const str
     ZN_TRY(want_arguments(r, name, args, 1, 3));
     ZN_TRY(want(r, name, self, VALUE_LIST));
     ZN_TRY(want(r, name, &args->values[0], VALUE_STRING));
-    if (args->n == 2 || (args->n == 3 && !value_is_string(&args->values[1], "equalto") && !value_is_string(&args->values[1], "==") &&
-                         !value_is_string(&args->values[1], "eq")))
+    const struct value *test = &args->values[1];
+    bool is_equal = args->n == 3 && (value_is_string(test, "equalto") || value_is_string(test, "eq") ||
+                                     value_is_string(test, "=="));
+    if (args->n > 1 && !is_equal)
         return run_fail(r, ZN_ERR_UNSUPPORTED, "'%s' with a test other than equalto", token_shown(name).text);
     struct list_maker list = {0};
     for (size_t i = 0; i < self->list.n; i++) {
@@ -366,7 +376,8 @@ zn_status call_filter(struct run *r, const struct value *self, const struct toke
     }
     if (is_named(name, "default") || is_named(name, "d")) {
         ZN_TRY(want_arguments(r, name, args, 1, 2));
-        bool takes = self->kind == VALUE_UNDEFINED || (args->n == 2 && value_is_true(&args->values[1]) && !value_is_true(self));
+        bool also_false = args->n == 2 && value_is_true(&args->values[1]);
+        bool takes = self->kind == VALUE_UNDEFINED || (also_false && !value_is_true(self));
         *out = takes ? args->values[0] : *self;
         return ZN_OK;
     }

@@ -6,8 +6,6 @@
 
 #include "formats/template.h"
 
-enum { MAX_NESTED = 100 };
-
 zn_status template_compile(const char *source, struct template **compiled)
 {
     size_t n = strlen(source);
@@ -374,8 +372,7 @@ static zn_status run_statement(struct run *r, bool live)
 /* Runs up to "{%" with a name that is not its own, or the end; where not live, reads over it. */
 static zn_status run_body(struct run *r, bool live)
 {
-    if (++r->depth > MAX_NESTED)
-        return run_fail(r, ZN_ERR_INPUT, "nested too deep");
+    ZN_TRY(run_enter(r));
     for (;;) {
         const struct token *t = run_token(r);
         ZN_TRY(arena_charge(&r->arena, 16));

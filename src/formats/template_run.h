@@ -47,6 +47,12 @@ zn_status run_set(struct run *r, const char *name, size_t name_bytes, const stru
 zn_status run_expression(struct run *r, bool live, struct value *out);
 zn_status run_expression_without_if(struct run *r, bool live, struct value *out); /* a or b, of `for` */
 
+/* An operand of an operator, with its sign and, where `with_filter`, its filters and tests. */
+zn_status run_operand(struct run *r, bool live, bool with_filter, struct value *out);
+
+/* One level deeper, if there may be one; the caller takes it back from r->depth. */
+zn_status run_enter(struct run *r);
+
 /* ---- Calls ---- */
 
 enum { MAX_ARGUMENTS = 8 };

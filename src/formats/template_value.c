@@ -119,7 +119,8 @@ static bool flat_equal(const struct value *a, const struct value *b)
     if (a->kind != b->kind)
         return false;
     if (a->kind == VALUE_STRING)
-        return a->string.n == b->string.n && (a->string.n == 0 || memcmp(a->string.data, b->string.data, a->string.n) == 0);
+        return a->string.n == b->string.n &&
+               (a->string.n == 0 || memcmp(a->string.data, b->string.data, a->string.n) == 0);
     if (a->kind == VALUE_LIST)
         return a->list.n == b->list.n && (a->list.n == 0 || a->list.items == b->list.items);
     return !is_container(a) || a->map == b->map;

@@ -13,7 +13,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "token files are little-endian");
 
 struct data_file {
-    char *path;
+    char *path;                  /* as the person knows it */
     struct zn_token_cache cache; /* no path: it is none */
     size_t id_bytes;    /* 1: text */
     uint64_t data;      /* where the ids begin */
@@ -123,10 +123,10 @@ zn_status zn_tokens_add_file(zn_token_source *source, const struct zn_data_file 
     return add_tokens(source, entry);
 }
 
-zn_status zn_tokens_add_cache(zn_token_source *source, const struct zn_token_cache *cache)
+zn_status zn_tokens_add_cache(zn_token_source *source, const char *name, const struct zn_token_cache *cache)
 {
     struct data_file *entry = NULL;
-    ZN_TRY(add_entry(source, cache->path, &entry));
+    ZN_TRY(add_entry(source, name, &entry));
     entry->id_bytes = cache->id_bytes;
     entry->data = TOKEN_HEADER_BYTES;
     entry->n_ids = entry->n_tokens = cache->n_tokens;
@@ -258,15 +258,16 @@ static uint32_t id_at(const unsigned char *ids, size_t id_bytes, int64_t i)
 static zn_status read_ids(const zn_token_source *source, const struct data_file *file, int fd, int64_t first,
                           int64_t n_ids, int32_t *out)
 {
+    const char *path = file->cache.path ? file->cache.path : file->path;
     unsigned char buffer[16 * 1024];
     int64_t chunk = (int64_t)(sizeof buffer / file->id_bytes);
     for (int64_t done = 0; done < n_ids;) {
         int64_t n = n_ids - done < chunk ? n_ids - done : chunk;
-        ZN_TRY(zn_pread_all(fd, file->path, buffer, (size_t)n * file->id_bytes,
+        ZN_TRY(zn_pread_all(fd, path, buffer, (size_t)n * file->id_bytes,
                             file->data + (uint64_t)(first + done) * file->id_bytes));
         for (int64_t i = 0; i < n; i++) {
             uint32_t id = id_at(buffer, file->id_bytes, i);
-            ZN_TRY(check_id(source, file->path, first + done + i, id));
+            ZN_TRY(check_id(source, path, first + done + i, id));
             out[done + i] = (int32_t)id;
         }
         done += n;

@@ -32,8 +32,8 @@ zn_status zn_tokens_create(const struct zn_token_source_options *options, zn_tok
 /* A .bin file, or text as bytes. A damaged file is an error. */
 zn_status zn_tokens_add_file(zn_token_source *source, const struct zn_data_file *file);
 
-/* On success the source owns the cache. */
-zn_status zn_tokens_add_cache(zn_token_source *source, const struct zn_token_cache *cache);
+/* On success the source owns the cache. `name` stands for it in messages. */
+zn_status zn_tokens_add_cache(zn_token_source *source, const char *name, const struct zn_token_cache *cache);
 
 /* Fails when no file has a token, naming the paths that were given. */
 zn_status zn_tokens_check(const zn_token_source *source, const char *const *paths, size_t n_paths);

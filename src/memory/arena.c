@@ -18,8 +18,7 @@ zn_status zn_arena_take(zn_arena *arena, size_t n_bytes, int64_t *block, size_t 
     }
     int64_t next = arena->next_block;
     if (next >= zn_lifetimes_n_blocks(arena->lifetimes) ||
-        zn_lifetimes_block_bytes(arena->lifetimes, next) !=
-            zn_round_up(n_bytes, ZN_BLOCK_ALIGNMENT))
+        !zn_lifetimes_fits(arena->lifetimes, next, n_bytes))
         return zn_fail(ZN_ERR_INTERNAL, "the program left its plan at block %lld (%zu bytes)",
                        (long long)next, n_bytes);
     *block = next;

@@ -17,8 +17,8 @@ typedef struct zn_arena {
 /* Starts a pass over the program. */
 void zn_arena_start(zn_arena *arena, zn_lifetimes *lifetimes, bool recording);
 
-/* The next block of the pass. Following a plan, a size that differs from the recorded one is an
- * internal error: the program has left its trace. */
+/* The next block of the pass. Following a plan, a size that differs from the recorded one (or, where
+ * the lifetimes allow smaller ones, exceeds it) is an internal error: the program has left its trace. */
 zn_status zn_arena_take(zn_arena *arena, size_t n_bytes, int64_t *block, size_t *offset);
 
 /* Says that the block is read or written at this moment. */

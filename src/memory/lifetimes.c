@@ -2,7 +2,6 @@
 #include "memory/lifetimes.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/size.h"
@@ -17,7 +16,7 @@ struct zn_lifetimes {
     int64_t n_blocks, capacity;
     int64_t now;
     size_t peak, peak_live;
-    bool packed;
+    bool packed, takes_smaller;
 };
 
 zn_status zn_lifetimes_create(zn_lifetimes **lifetimes)
@@ -118,6 +117,11 @@ static zn_status measure_live(zn_lifetimes *l)
     return ZN_OK;
 }
 
+void zn_lifetimes_allow_smaller(zn_lifetimes *l)
+{
+    l->takes_smaller = true;
+}
+
 zn_status zn_lifetimes_pack(zn_lifetimes *l)
 {
     assert(!l->packed);
@@ -153,6 +157,12 @@ int64_t zn_lifetimes_n_blocks(const zn_lifetimes *l)
 size_t zn_lifetimes_block_bytes(const zn_lifetimes *l, int64_t block)
 {
     return l->blocks[block].n_bytes;
+}
+
+bool zn_lifetimes_fits(const zn_lifetimes *l, int64_t block, size_t n_bytes)
+{
+    size_t planned = l->blocks[block].n_bytes, wanted = zn_round_up(n_bytes, ZN_BLOCK_ALIGNMENT);
+    return l->takes_smaller ? wanted <= planned : wanted == planned;
 }
 
 size_t zn_lifetimes_offset(const zn_lifetimes *l, int64_t block)

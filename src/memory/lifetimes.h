@@ -8,6 +8,7 @@
 #ifndef ZN_MEMORY_LIFETIMES_H
 #define ZN_MEMORY_LIFETIMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,12 +26,17 @@ zn_status zn_lifetimes_add(zn_lifetimes *lifetimes, size_t n_bytes, int64_t *blo
 void zn_lifetimes_touch(zn_lifetimes *lifetimes, int64_t block);
 void zn_lifetimes_next_moment(zn_lifetimes *lifetimes);
 
+/* Passes that follow may ask for smaller blocks: the same program on less data, whose blocks live
+ * at the same moments. */
+void zn_lifetimes_allow_smaller(zn_lifetimes *lifetimes);
+
 /* Ends the recording and places the blocks. */
 zn_status zn_lifetimes_pack(zn_lifetimes *lifetimes);
 
 /* After packing. */
 int64_t zn_lifetimes_n_blocks(const zn_lifetimes *lifetimes);
 size_t zn_lifetimes_block_bytes(const zn_lifetimes *lifetimes, int64_t block);
+bool zn_lifetimes_fits(const zn_lifetimes *lifetimes, int64_t block, size_t n_bytes);
 size_t zn_lifetimes_offset(const zn_lifetimes *lifetimes, int64_t block);
 size_t zn_lifetimes_peak(const zn_lifetimes *lifetimes);      /* what the arena must hold */
 size_t zn_lifetimes_peak_live(const zn_lifetimes *lifetimes); /* the least any packing could hold */

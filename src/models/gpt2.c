@@ -52,11 +52,7 @@ static zn_tensor *gpt2_forward(const zn_module *m, zn_tape *t, int segment, zn_t
     if (segment <= g->layers)
         return block_forward(g, t, segment - 1, x);
     x = zn_layernorm(t, x, param_at(m, g->final_weight), param_at(m, g->final_bias), g->eps);
-    return zn_head_loss(t, x, &(struct zn_head){.weight = param_at(m, g->head),
-                                                .targets = batch->targets,
-                                                .loss = batch->loss,
-                                                .scale = batch->scale,
-                                                .keep_logits = batch->keep_logits});
+    return zn_module_head(t, x, param_at(m, g->head), batch);
 }
 
 static void gpt2_destroy(zn_module *m)

@@ -71,11 +71,7 @@ static zn_tensor *llama_forward(const zn_module *m, zn_tape *t, int segment, zn_
     if (segment <= l->config.layers)
         return block_forward(l, t, segment - 1, x);
     x = zn_rmsnorm(t, x, param_at(m, l->norm), (float)l->config.eps);
-    return zn_head_loss(t, x, &(struct zn_head){.weight = param_at(m, l->head),
-                                                .targets = batch->targets,
-                                                .loss = batch->loss,
-                                                .scale = batch->scale,
-                                                .keep_logits = batch->keep_logits});
+    return zn_module_head(t, x, param_at(m, l->head), batch);
 }
 
 static void llama_destroy(zn_module *m)

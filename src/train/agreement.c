@@ -1,102 +1,176 @@
 /* Fingerprints of what every rank must have alike. */
 #include "train/agreement.h"
 
-#include <stddef.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "base/text.h"
 
+enum {
+    MAX_PARTS = 48,
+    SAMPLE_TOKENS = 64, /* tokens at each of so many places of the data */
+    SAMPLE_PLACES = 16,
+    SAMPLE_BYTES = 64 /* at the start of each tensor */
+};
+
+/* The list of parts is the program's: where the first, its version, is the same, the others are in the same places. */
 struct fingerprint {
-    uint64_t version, options, config, weights, data;
+    int n;
+    const char *what[MAX_PARTS];
+    uint64_t hash[MAX_PARTS];
+    zn_status status; /* sticky */
 };
 
-static const struct {
-    const char *what;
-    size_t offset;
-} parts[] = {
-    {"the program's version", offsetof(struct fingerprint, version)},
-    {"the options", offsetof(struct fingerprint, options)},
-    {"the model's config.json", offsetof(struct fingerprint, config)},
-    {"the model's weights", offsetof(struct fingerprint, weights)},
-    {"the data", offsetof(struct fingerprint, data)},
-};
-
-static void add_options(zn_text *t, const struct zn_train_options *o, const struct zn_engine_options *e)
+static void add_hash(struct fingerprint *f, const char *what, uint64_t hash)
 {
-    zn_text_add(t, "%d %d %d %d %d %d %d", o->from_scratch, e->stage, e->type, e->reduce_every, e->recompute,
-                e->keep_logits, e->optimizer);
-    zn_text_add(t, " %lld %lld %lld %lld", (long long)o->steps, (long long)e->micro_batch,
-                (long long)e->accumulate, (long long)e->time);
-    zn_text_add(t, " %zu %zu %zu", e->prefetch_bytes, e->reuse_bytes, e->persist_bytes);
-    zn_text_add(t, " %.17g %.17g %.17g %.17g %.17g %.17g %.17g", o->lr, e->beta1, e->beta2, e->eps,
-                e->weight_decay, e->momentum, e->clip);
-    zn_text_add(t, " %s %lld %.17g %d %.17g %lld %lld %.17g", o->lr_schedule, (long long)o->warmup, o->min_lr,
-                o->dynamic_loss_scale, o->loss_scale, (long long)o->loss_scale_window,
-                (long long)o->hysteresis, o->loss_scale_min);
-    zn_text_add(t, " %llu %d %lld %zu", (unsigned long long)o->seed, o->shuffle, (long long)o->eval_every,
-                o->n_eval_data);
-}
-
-static void add_weights(zn_text *t, const zn_model_files *files)
-{
-    for (size_t i = 0; files && i < zn_model_files_n_tensors(files); i++) {
-        const struct zn_st_tensor *tensor = zn_model_files_tensor_at(files, i).tensor;
-        zn_text_add(t, "%s %d %llu ", tensor->name, tensor->dtype, (unsigned long long)tensor->offset);
+    if (f->status != ZN_OK)
+        return;
+    if (f->n == MAX_PARTS) {
+        f->status = zn_fail(ZN_ERR_INTERNAL, "a fingerprint of more than %d parts", MAX_PARTS);
+        return;
     }
+    f->what[f->n] = what;
+    f->hash[f->n++] = hash;
 }
 
-static zn_status finish_hash(zn_text *text, uint64_t *hash)
+static uint64_t hash_words(const char *const *words, size_t n)
 {
-    zn_status status = zn_text_status(text);
-    if (status == ZN_OK)
-        *hash = zn_random_key(0, text->data ? text->data : "");
-    zn_text_fini(text);
-    return status;
+    uint64_t hash = n;
+    for (size_t i = 0; i < n; i++)
+        hash = zn_random_key(hash, words[i]);
+    return hash;
+}
+
+static void add(struct fingerprint *f, const char *what, const char *format, ...) ZN_PRINTF(3, 4);
+
+static void add(struct fingerprint *f, const char *what, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    add_hash(f, what, zn_random_key(0, text));
+}
+
+static uint64_t mix(uint64_t hash, const unsigned char *bytes, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes; i++)
+        hash = zn_random_bits(hash, bytes[i]);
+    return hash;
+}
+
+static void add_options(struct fingerprint *f, const struct zn_train_options *o, const struct zn_engine_options *e)
+{
+    add(f, "--from-scratch", "%d", o->from_scratch);
+    add(f, "--precision", "%d", e->type);
+    add(f, "--stage", "%d", e->stage);
+    add(f, "--reduce", "%d", e->reduce_every);
+    add(f, "--recompute", "%d %d", e->recompute, e->keep_logits);
+    add(f, "--steps", "%lld", (long long)o->steps);
+    add(f, "--micro-batch", "%lld", (long long)e->micro_batch);
+    add(f, "--accumulate", "%lld", (long long)e->accumulate);
+    add(f, "--seq-len", "%lld", (long long)e->time);
+    add(f, "--prefetch-bytes", "%zu %zu", e->prefetch_bytes, e->reuse_bytes);
+    add(f, "--persist-below", "%zu", e->persist_bytes);
+    add(f, "--optimizer", "%d", e->optimizer);
+    add(f, "--lr", "%.17g", o->lr);
+    add(f, "--beta1", "%.17g", e->beta1);
+    add(f, "--beta2", "%.17g", e->beta2);
+    add(f, "--eps", "%.17g", e->eps);
+    add(f, "--weight-decay", "%.17g", e->weight_decay);
+    add(f, "--momentum", "%.17g", e->momentum);
+    add(f, "--clip", "%.17g", e->clip);
+    add(f, "--lr-schedule", "%s", o->lr_schedule);
+    add(f, "--warmup", "%lld", (long long)o->warmup);
+    add(f, "--min-lr", "%.17g", o->min_lr);
+    add(f, "--loss-scale", "%d %.17g", o->dynamic_loss_scale, o->loss_scale);
+    add(f, "--loss-scale-window", "%lld", (long long)o->loss_scale_window);
+    add(f, "--hysteresis", "%lld", (long long)o->hysteresis);
+    add(f, "--loss-scale-min", "%.17g", o->loss_scale_min);
+    add_hash(f, "--freeze", hash_words(o->freeze, o->n_freeze));
+    add(f, "--seed", "%llu", (unsigned long long)o->seed);
+    add(f, "--no-shuffle", "%d", o->shuffle);
+    add(f, "--eval-every", "%lld", (long long)o->eval_every);
+}
+
+static zn_status hash_config(const zn_json *config, uint64_t *hash)
+{
+    char *text;
+    ZN_TRY(zn_json_print(config, &text));
+    *hash = zn_random_key(0, text);
+    free(text);
+    return ZN_OK;
+}
+
+/* Names, types and places, and the first bytes of each tensor: another training of the same model differs there. */
+static zn_status hash_weights(const zn_model_files *files, uint64_t *hash)
+{
+    *hash = 0;
+    for (size_t i = 0; files && i < zn_model_files_n_tensors(files); i++) {
+        struct zn_model_tensor at = zn_model_files_tensor_at(files, i);
+        unsigned char bytes[SAMPLE_BYTES];
+        size_t n = at.tensor->n_bytes < sizeof bytes ? (size_t)at.tensor->n_bytes : sizeof bytes;
+        ZN_TRY(zn_st_read_raw(at.file, at.tensor, 0, n, bytes));
+        *hash = zn_random_bits(*hash, zn_random_key((uint64_t)at.tensor->dtype, at.tensor->name));
+        *hash = zn_random_bits(*hash, at.tensor->offset);
+        *hash = mix(*hash, bytes, n);
+    }
+    return ZN_OK;
+}
+
+/* How much there is, and a sample of it. */
+static zn_status hash_data(const zn_token_source *data, uint64_t *hash)
+{
+    *hash = 0;
+    if (!data)
+        return ZN_OK;
+    int64_t total = zn_tokens_total(data), n = total < SAMPLE_TOKENS ? total : SAMPLE_TOKENS;
+    *hash = zn_random_bits((uint64_t)total, zn_tokens_n_files(data));
+    for (int i = 0; i < SAMPLE_PLACES; i++) {
+        int32_t ids[SAMPLE_TOKENS];
+        ZN_TRY(zn_tokens_read(data, (total - n) / (SAMPLE_PLACES - 1) * i, n, ids));
+        *hash = mix(*hash, (const unsigned char *)ids, (size_t)n * sizeof *ids);
+    }
+    return ZN_OK;
 }
 
 static zn_status take_fingerprint(const struct zn_run *run, const struct zn_train_options *options,
                                   const struct zn_engine_options *engine, const zn_token_source *data,
-                                  struct fingerprint *f)
+                                  const zn_token_source *eval_data, struct fingerprint *f)
 {
-    zn_text text;
-    char *config;
-    f->version = zn_random_key(0, zn_version());
-    zn_text_init(&text);
-    add_options(&text, options, engine);
-    ZN_TRY(finish_hash(&text, &f->options));
-    zn_text_init(&text);
-    add_weights(&text, run->files);
-    ZN_TRY(finish_hash(&text, &f->weights));
-    zn_text_init(&text);
-    zn_text_add(&text, "%lld %zu", (long long)zn_tokens_total(data), zn_tokens_n_files(data));
-    ZN_TRY(finish_hash(&text, &f->data));
-    ZN_TRY(zn_json_print(run->config, &config));
-    f->config = zn_random_key(0, config);
-    free(config);
-    return ZN_OK;
-}
-
-static uint64_t part_of(const struct fingerprint *f, size_t i)
-{
-    return *(const uint64_t *)((const char *)f + parts[i].offset);
+    uint64_t config, weights, tokens, held_out;
+    *f = (struct fingerprint){0};
+    ZN_TRY(hash_config(run->config, &config));
+    ZN_TRY(hash_weights(run->files, &weights));
+    ZN_TRY(hash_data(data, &tokens));
+    ZN_TRY(hash_data(eval_data, &held_out));
+    add(f, "the program's version", "%s", zn_version());
+    add_hash(f, "the model's config.json", config);
+    add_hash(f, "the model's weights", weights);
+    add_hash(f, "the data", tokens);
+    add_hash(f, "the held-out data", held_out);
+    add_options(f, options, engine);
+    return f->status;
 }
 
 zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_train_options *options,
-                          const struct zn_engine_options *engine, const zn_token_source *data)
+                          const struct zn_engine_options *engine, const zn_token_source *data,
+                          const zn_token_source *eval_data)
 {
     struct fingerprint mine;
     int n_ranks = zn_comm_n_ranks(run->comm);
-    struct fingerprint *all = calloc((size_t)n_ranks, sizeof *all);
-    zn_status status = all ? take_fingerprint(run, options, engine, data, &mine)
+    uint64_t(*all)[MAX_PARTS] = calloc((size_t)n_ranks, sizeof *all);
+    zn_status status = all ? take_fingerprint(run, options, engine, data, eval_data, &mine)
                            : zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
     status = zn_comm_agree(run->comm, status);
     if (status == ZN_OK)
-        status = zn_comm_exchange(run->comm, &mine, sizeof mine, all);
+        status = zn_comm_exchange(run->comm, mine.hash, sizeof *all, all);
     for (int r = 1; r < n_ranks && status == ZN_OK; r++) {
-        for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == ZN_OK; i++) {
-            if (part_of(&all[r], i) != part_of(&all[0], i))
-                status = zn_fail(ZN_ERR_INPUT, "rank %d and rank 0 differ in %s", r, parts[i].what);
+        for (int i = 0; i < mine.n && status == ZN_OK; i++) {
+            if (all[r][i] != all[0][i])
+                status = zn_fail(ZN_ERR_INPUT, "rank %d and rank 0 differ in %s", r, mine.what[i]);
         }
     }
     free(all);

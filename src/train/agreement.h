@@ -5,9 +5,11 @@
 #include "train/run.h"
 
 /* Collective: fails on every rank, naming what differs and which rank, unless all ranks have the
- * same program, options, model and data. */
+ * same program, options, model and data. Of weights and data a sample is compared. eval_data may be
+ * NULL. Blocks on files. */
 zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_train_options *options,
-                          const struct zn_engine_options *engine, const zn_token_source *data);
+                          const struct zn_engine_options *engine, const zn_token_source *data,
+                          const zn_token_source *eval_data);
 
 /* Collective: the smallest of the ranks' memory limits, so that all plan the same. */
 zn_status zn_agree_on_memory(struct zn_run *run);

@@ -149,7 +149,7 @@ static zn_status add_encoded(struct opening *o, const struct zn_data_file *files
         status = zn_fail(ZN_ERR_INPUT, "%s: no token counts as a target; messages of the role 'assistant' count",
                          files[0].path);
     if (status == ZN_OK)
-        status = zn_tokens_add_cache(o->source, &cache);
+        status = zn_tokens_add_cache(o->source, files[0].path, &cache);
     if (status != ZN_OK)
         zn_token_cache_close(&cache);
     return status;

@@ -93,6 +93,7 @@ static void add_run(zn_text *t, const struct zn_run *run, const struct zn_train_
     add_string(t, "lr_schedule", o->lr_schedule);
     zn_text_add(t, ",\n  \"warmup\": %lld,\n  \"min_lr\": %.17g,\n  \"clip\": %.17g", (long long)o->warmup,
                 o->min_lr, o->clip);
+    add_list(t, "freeze", o->freeze, o->n_freeze);
     zn_text_add(t, ",\n  \"recompute\": %s,\n  \"memory_limit\": %zu,\n  \"seed\": %llu,\n  \"shuffle\": %s",
                 e->recompute ? "true" : "false", run->memory_limit, (unsigned long long)o->seed,
                 o->shuffle ? "true" : "false");

@@ -1,10 +1,12 @@
 /* The training loop: resolves the options, plans, and runs the steps. */
 #include "zinc/train.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "train/agreement.h"
@@ -34,6 +36,7 @@ struct training {
     zn_token_source *data, *eval_data;
     zn_metrics *metrics;
     struct zn_host_batch *batches; /* one for each micro-batch of a step */
+    bool *frozen;                  /* by parameter index */
 };
 
 void zn_train_options_init(struct zn_train_options *options)
@@ -93,6 +96,35 @@ static zn_status resolve_types(struct training *t)
                                                .hysteresis = o->hysteresis,
                                                .min = o->loss_scale_min};
     zn_loss_scale_init(&t->loss_scale, &scale);
+    return ZN_OK;
+}
+
+/* Marks the parameters whose names a pattern matches. A pattern that matches none is a mistake. */
+static zn_status resolve_frozen(struct training *t)
+{
+    const struct zn_train_options *o = &t->options;
+    const zn_module *module = t->run.model->module;
+    int n_frozen = 0;
+    if (o->n_freeze == 0)
+        return ZN_OK;
+    t->frozen = calloc((size_t)module->n_params, sizeof *t->frozen);
+    if (!t->frozen)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the list of frozen parameters");
+    for (size_t k = 0; k < o->n_freeze; k++) {
+        bool matched = false;
+        for (int i = 0; i < module->n_params; i++) {
+            if (fnmatch(o->freeze[k], module->params[i].name, 0) != 0)
+                continue;
+            n_frozen += !t->frozen[i];
+            t->frozen[i] = matched = true;
+        }
+        if (!matched)
+            return zn_fail(ZN_ERR_USAGE, "--freeze '%s': no parameter has such a name (one is '%s')", o->freeze[k],
+                           module->params[0].name);
+    }
+    if (n_frozen == module->n_params)
+        return zn_fail(ZN_ERR_USAGE, "--freeze: every parameter is frozen; nothing is left to train");
+    t->engine.frozen = t->frozen;
     return ZN_OK;
 }
 
@@ -207,6 +239,7 @@ static zn_status open_inputs(struct training *t)
     ZN_TRY(resolve_choices(t));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
     ZN_TRY(resolve_types(t));
+    ZN_TRY(resolve_frozen(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
     if (zn_comm_rank(run->comm) == 0)
         ZN_TRY(zn_output_check(o->output, o->model, o->overwrite));
@@ -230,10 +263,14 @@ static zn_status open_data_from(struct training *t, const char *cache, bool may_
 static zn_status open_data(struct training *t, bool encodes)
 {
     char *cache;
+    const char *output = t->options.output;
     if (encodes != (zn_comm_rank(t->run.comm) == 0))
         return ZN_OK;
-    ZN_TRY(zn_path_join(t->options.output, "cache", &cache));
+    bool was_there = zn_folder_exists(output);
+    ZN_TRY(zn_path_join(output, "cache", &cache));
     zn_status status = open_data_from(t, cache, encodes);
+    if (status != ZN_OK && encodes && rmdir(cache) == 0 && !was_there) /* only what is empty goes */
+        rmdir(output);
     free(cache);
     return status;
 }
@@ -258,7 +295,7 @@ static zn_status set_up(struct training *t)
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
     ZN_TRY(zn_agree_on_memory(&t->run));
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
-    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data));
+    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data, t->eval_data));
     ZN_TRY(zn_comm_agree(comm, open_output(t)));
     return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, t->options.seed));
 }
@@ -385,9 +422,11 @@ static zn_status run_steps(struct training *t)
         else if (t->engine.type != ZN_F16 || zn_loss_scale_is_least(&t->loss_scale))
             n_skipped++;
         zn_loss_scale_update(&t->loss_scale, verdict.skipped);
-        if (n_skipped == MAX_SKIPPED)
+        if (n_skipped == MAX_SKIPPED) {
+            ZN_TRY(zn_comm_agree(t->run.comm, ZN_OK)); /* the first rank to leave ends all: the log is written */
             return zn_fail(ZN_ERR_NUMERIC, "%d steps in a row were skipped, the last (%lld) because the %s",
                            MAX_SKIPPED, (long long)step + 1, verdict.reason);
+        }
     }
     return ZN_OK;
 }
@@ -403,12 +442,14 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
         status = zn_output_write_model(t.options.output, t.options.model, &t.run);
     if (status == ZN_OK && t.run.listener.end)
         t.run.listener.end(t.run.listener.self, t.options.output);
-    if (status != ZN_OK)
+    /* Before there is a device, failures are agreed upon: the other ranks have them too, and can end in good order. */
+    if (status != ZN_OK && t.run.device)
         zn_comm_abort(comm, status);
     zn_metrics_destroy(t.metrics);
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
         zn_host_batch_fini(&t.batches[a]);
     free(t.batches);
+    free(t.frozen);
     zn_tokens_close(t.data);
     zn_tokens_close(t.eval_data);
     zn_run_fini(&t.run);

@@ -35,6 +35,11 @@ bool keeps_optimizer(const zn_engine *e)
     return e->options.stage < 1 || e->n_ranks == 1;
 }
 
+bool is_frozen(const zn_engine *e, const zn_param *p)
+{
+    return e->options.frozen && e->options.frozen[p->index];
+}
+
 size_t width_of_params(const zn_engine *e)
 {
     return zn_dtype_bytes(e->options.type);

@@ -30,6 +30,7 @@ struct zn_engine_options {
     zn_optimizer optimizer;
     double beta1, beta2, eps, weight_decay, momentum;
     double clip; /* 0 is off */
+    const bool *frozen; /* by parameter index: not trained; NULL: none. Borrowed */
 };
 
 typedef struct zn_engine_plan {

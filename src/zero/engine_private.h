@@ -102,6 +102,8 @@ struct zn_range updated_range(const zn_engine *e, const zn_param *p);
 
 size_t width_of_params(const zn_engine *e);
 
+bool is_frozen(const zn_engine *e, const zn_param *p);
+
 zn_status region_alloc(zn_engine *e, struct region *region, const char *name, zn_kind kind, size_t n_bytes,
                        bool is_shared);
 

@@ -84,6 +84,9 @@ static zn_status open_gradient(void *self, const zn_param *p, zn_addr *address)
     zn_engine *e = self;
     int unit = e->units.unit_of[p->index];
     struct unit_state *us = &e->unit_state[unit];
+    *address = 0;
+    if (is_frozen(e, p))
+        return ZN_OK;
     if (!us->touched) {
         us->touched = true;
         us->in_slot = writes_slots(e) || us->reduced;

@@ -80,7 +80,7 @@ static zn_status update_sgd(zn_engine *e, const struct operands *x, double lr, d
 static zn_status update_param(zn_engine *e, const zn_param *p, double lr, float grad_scale)
 {
     struct zn_range range = updated_range(e, p);
-    if (range.n == 0)
+    if (range.n == 0 || is_frozen(e, p))
         return ZN_OK;
     struct operands x = operands_of(e, p, range);
     double decay = p->ndim >= 2 ? e->options.weight_decay : 0;

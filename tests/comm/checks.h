@@ -31,8 +31,9 @@ struct world {
 /* A value that every rank can work out: mostly ordinary, some at the edges of the 16-bit types. */
 static inline float value_of(uint64_t seed, int rank, int64_t i)
 {
-    static const float edges[] = {0.0f,     -0.0f,    65504.0f,  65520.0f, -70000.0f, 0x1p-24f, 0x1.8p-25f,
-                                  0x1p-25f, 0x1p-14f, 0x1p-140f, 3.4e38f,  INFINITY,  NAN,      1.00390625f};
+    static const float edges[] = {0.0f,     -0.0f,      65504.0f, 65520.0f,   -70000.0f,
+                                  0x1p-24f, 0x1.8p-25f, 0x1p-25f, 0x1p-14f,   0x1p-140f,
+                                  3.4e38f,  INFINITY,   NAN,      1.00390625f};
     uint64_t bits = zn_random_bits(seed + (uint64_t)rank * 977, (uint64_t)i);
     if (bits % 61 == 0)
         return edges[(bits >> 8) % (sizeof edges / sizeof *edges)];
@@ -57,8 +58,8 @@ static inline bool same_float(float a, float b)
 }
 
 /* The sum's i-th element of the piece of `rank`, by the words of the contract. */
-static inline float expected_sum(uint64_t seed, const struct world *w, int64_t n_elements, int64_t i,
-                                 zn_dtype wire)
+static inline float expected_sum(uint64_t seed, const struct world *w, int64_t n_elements,
+                                 int64_t i, zn_dtype wire)
 {
     int64_t at = (int64_t)w->rank * n_elements + i;
     volatile float sum = round_to(value_of(seed, 0, at), wire);
@@ -133,8 +134,8 @@ static inline void check_reduce(const struct world *w, uint64_t seed, int64_t n_
     wait_for(w, &done);
     for (int64_t i = 0; i < n_elements; i++) {
         volatile float wanted = expected_sum(seed, w, n_elements, i, wire);
-        float before =
-            in_place ? value_of(seed, w->rank, (int64_t)w->rank * n_elements + i) : (float)i * 0.25f;
+        float before = in_place ? value_of(seed, w->rank, (int64_t)w->rank * n_elements + i)
+                                : (float)i * 0.25f;
         if (adds)
             wanted = before + wanted;
         CHECK(same_float(to[i], wanted));
@@ -186,7 +187,8 @@ static inline void check_alloc_fails_together(const struct world *w)
 
 /* Many requests at once, of all sorts and sizes, in an order that only the seed decides; each rank
  * submits at its own pace. Traffic must come out exactly. */
-static inline void check_random(const struct world *w, uint64_t seed, int n_requests, size_t max_bytes)
+static inline void check_random(const struct world *w, uint64_t seed, int n_requests,
+                                size_t max_bytes)
 {
     enum { SLOTS = 4 };
     struct zn_shared parts[SLOTS];
@@ -211,9 +213,9 @@ static inline void check_random(const struct world *w, uint64_t seed, int n_requ
             wait_for(w, &done[s]);
             slots[s].busy = false;
             for (size_t i = 0; i < slots[s].n && slots[s].reduces; i++)
-                CHECK(same_float(
-                    ((float *)(void *)results[s])[i],
-                    expected_sum(slots[s].seed, w, (int64_t)slots[s].n, (int64_t)i, slots[s].wire)));
+                CHECK(same_float(((float *)(void *)results[s])[i],
+                                 expected_sum(slots[s].seed, w, (int64_t)slots[s].n, (int64_t)i,
+                                              slots[s].wire)));
             for (size_t i = 0; i < (size_t)w->n * slots[s].n && !slots[s].reduces; i++)
                 CHECK(results[s][i] ==
                       byte_of(slots[s].seed, (int)(i / slots[s].n), i % slots[s].n));

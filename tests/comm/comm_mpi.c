@@ -73,10 +73,12 @@ static zn_status run_failure(const struct world *w, const char *how)
         start = now();
         status = gather_round(w, &part, differs ? -1 : round, PIECE, to);
         if (status == ZN_OK && strcmp(how, "agree") == 0 && round == 20)
-            status = zn_comm_agree(w->comm, w->rank == 1 ? zn_fail(ZN_ERR_INPUT, "bad file") : ZN_OK);
+            status =
+                zn_comm_agree(w->comm, w->rank == 1 ? zn_fail(ZN_ERR_INPUT, "bad file") : ZN_OK);
     }
     free(to);
-    return now() - start < 5 ? status : zn_fail(ZN_ERR_INTERNAL, "learned it after %.1f s", now() - start);
+    return now() - start < 5 ? status
+                             : zn_fail(ZN_ERR_INTERNAL, "learned it after %.1f s", now() - start);
 }
 
 static double cpu_seconds(void)

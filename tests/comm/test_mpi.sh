@@ -5,6 +5,8 @@
 program=$3/tests/comm_mpi
 command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# MPI leaves memory behind when it ends; test_threads.c looks for leaks of ours.
+export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0

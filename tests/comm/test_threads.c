@@ -132,8 +132,8 @@ static void a_request_begins_after_its_event(void **state)
 
 /* ---- Failures ---- */
 
-static zn_status gather_once(const struct world *w, struct zn_shared *part, int unit, size_t n_bytes,
-                             zn_event *after)
+static zn_status gather_once(const struct world *w, struct zn_shared *part, int unit,
+                             size_t n_bytes, zn_event *after)
 {
     unsigned char to[MAX_RANKS * 64];
     zn_event done;
@@ -227,8 +227,7 @@ static void allocate_different_sizes(const struct world *w)
 {
     struct zn_shared part;
     CHECK(zn_comm_alloc(w->comm, w->rank == 1 ? 128 : 64, &part) == ZN_ERR_INTERNAL);
-    CHECK(strcmp(zn_error_message(),
-                 "ranks disagree: rank 0 allocates 64 bytes, rank 1 128") == 0);
+    CHECK(strcmp(zn_error_message(), "ranks disagree: rank 0 allocates 64 bytes, rank 1 128") == 0);
 }
 
 /* Rank 1 ends while the others still have a request. */

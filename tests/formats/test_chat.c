@@ -5,7 +5,8 @@
 #include "base/json.h"
 #include "formats/chat.h"
 
-static const char *const special[] = {"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"};
+static const char *const special[] = {"<s>",        "</s>",          "<|im_start|>", "<|im_end|>",
+                                      "<|eot_id|>", "<end_of_turn>", "<|end|>"};
 
 static zn_chat *open_source(const char *source)
 {
@@ -192,9 +193,11 @@ static void wrong_templates(void **state)
 static void templates_that_do_not_end(void **state)
 {
     (void)state;
-    REFUSED("{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}", "template", "does not come to an end");
+    REFUSED("{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}", "template",
+            "does not come to an end");
     REFUSED("{% for a in range(999999999) %}{% endfor %}", "template", "bytes of memory");
-    REFUSED("{% set ns = namespace(s='xxxxxxxx') %}{% for a in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", "template", "");
+    REFUSED("{% set ns = namespace(s='xxxxxxxx') %}{% for a in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+            "template", "");
     REFUSED("{% set ns = namespace(s='xxxxxxxx') %}{% for a in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"
             "{% for a in range(9999) %}{% if ns.s + 'a' == ns.s %}{% endif %}{% endfor %}", "template", "");
     char deep[4096] = "{{ ";

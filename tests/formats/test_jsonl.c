@@ -22,7 +22,8 @@ static void the_three_kinds(void **state)
     (void)state;
     zn_jsonl *rows = open_rows(make_text("kinds.jsonl", "{\"text\": \"plain \\u00e9\", \"id\": 7}\n"
                                          "{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n"
-                                         "{\"prompt\": \"left alone\", \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"},"
+                                         "{\"prompt\": \"left alone\", \"messages\": ["
+                                         "{\"role\": \"user\", \"content\": \"Hi\"},"
                                          "{\"role\": \"assistant\", \"content\": \"\"}]}"));
     const struct zn_row *row = next_row(rows);
     assert_int_equal(row->kind, ZN_ROW_TEXT);
@@ -47,7 +48,8 @@ static void the_three_kinds(void **state)
 static void blank_lines_are_skipped(void **state)
 {
     (void)state;
-    zn_jsonl *rows = open_rows(make_text("blank.jsonl", "\xef\xbb\xbf{\"text\":\"a\"}\r\n\n \t\r\n{\"text\":\"b\"}\n\n"));
+    zn_jsonl *rows = open_rows(make_text("blank.jsonl",
+                                         "\xef\xbb\xbf{\"text\":\"a\"}\r\n\n \t\r\n{\"text\":\"b\"}\n\n"));
     assert_string_equal(next_row(rows)->text, "a");
     assert_string_equal(next_row(rows)->text, "b");
     assert_string_equal(zn_jsonl_place(rows), in_folder("blank.jsonl:4"));
@@ -62,7 +64,8 @@ static void blank_lines_are_skipped(void **state)
 static void invalid_utf8_is_replaced(void **state)
 {
     (void)state;
-    zn_jsonl *rows = open_rows(make_text("bytes.jsonl", "{\"text\":\"a\xff" "b\xe2\x82" "c\xc0\xaf" "d\xed\xa0\x80" "e\xf0\x9f\x98\"}\n"));
+    zn_jsonl *rows = open_rows(make_text("bytes.jsonl",
+                                         "{\"text\":\"a\xff" "b\xe2\x82" "c\xc0\xaf" "d\xed\xa0\x80" "e\xf0\x9f\x98\"}\n"));
 #define BAD "\xef\xbf\xbd"
     assert_string_equal(next_row(rows)->text, "a" BAD "b" BAD "c" BAD BAD "d" BAD BAD BAD "e" BAD);
     zn_jsonl_close(rows);
@@ -117,7 +120,8 @@ static void rows_of_the_wrong_kind(void **state)
         {"{\"messages\": [3]}", "'messages[0]': expected an object, found 3"},
         {"{\"messages\": [{\"role\": \"user\"}]}", "'messages[0].content': missing"},
         {"{\"messages\": [{\"role\": 1, \"content\": \"\"}]}", "'messages[0].role': expected a string, found 1"},
-        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}]}", "expected a string, found an array"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}]}",
+         "expected a string, found an array"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [1]}]}", "has 'tool_calls'"},
         {"[1, 2]", "a row is an object"},
         {"\"text\"", "a row is an object"},

@@ -1,6 +1,7 @@
 /* Holds a run of `zinc train` to what PyTorch gave (tests/data/parity/NAME/expected.json, written by make_fixtures.py).
  *
- *   compare_metrics EXPECTED METRICS.jsonl EVAL.json   prints the largest deviations; 0 within the bounds, 1 beyond
+ *   compare_metrics EXPECTED METRICS.jsonl [EVAL.json] prints the largest deviations; 0 within the bounds, 1 beyond
+ *   compare_metrics --nearer EXPECTED METRICS.jsonl    0 if losses are clearly nearer the reference than "plain" ones
  *   compare_metrics --flags EXPECTED                   the flags of the run, one a line
  *   compare_metrics --variants EXPECTED                name and sed script of each feature that config.json can turn off
  *
@@ -15,6 +16,7 @@
 enum { WITHIN = 0, BEYOND = 1, BROKEN = 2 };
 
 #define LR_BOUND 1e-6
+#define NEARER 0.8 /* of the distance of the plain losses: a run in plain fp32 is not nearer by chance */
 
 /* The largest deviation of one quantity so far, relative, and as a fraction of its bound. */
 struct worst {
@@ -72,43 +74,57 @@ static void hold_step(struct worst w[3], const json_t *row, const json_t *f32, c
     }
 }
 
+/* The rows of the log, as many as the reference has. The caller frees. */
+static json_t *load_metrics(const char *path, size_t n)
+{
+    FILE *f = fopen(path, "r");
+    if (!f)
+        broken(path, "cannot be opened");
+    json_t *rows = json_array();
+    json_error_t error;
+    for (json_t *row; (row = json_loadf(f, JSON_DISABLE_EOF_CHECK, &error));)
+        json_array_append_new(rows, row);
+    if (!feof(f))
+        broken(path, error.text);
+    fclose(f);
+    if (json_array_size(rows) != n)
+        broken(path, json_array_size(rows) < n ? "fewer steps than asked for" : "more steps than asked for");
+    return rows;
+}
+
 static void hold_metrics(struct worst w[3], const json_t *expected, const json_t *bounds, const char *path)
 {
     const json_t *reference = json_object_get(expected, "reference");
     const json_t *f32 = json_object_get(reference, "float32"), *f64 = json_object_get(reference, "float64");
-    size_t n = json_array_size(f64), i = 0;
+    size_t n = json_array_size(f64);
     if (!n || json_array_size(f32) != n)
         broken("expected.json", "no reference");
-    FILE *f = fopen(path, "r");
-    if (!f)
-        broken(path, "cannot be opened");
-    json_error_t error;
-    for (json_t *row; (row = json_loadf(f, JSON_DISABLE_EOF_CHECK, &error)); i++) {
-        if (i == n)
-            broken(path, "more steps than asked for");
-        hold_step(w, row, json_array_get(f32, i), json_array_get(f64, i), bounds, path, (int)i + 1);
-        json_decref(row);
-    }
-    if (!feof(f))
-        broken(path, error.text);
-    fclose(f);
-    if (i != n)
-        broken(path, "fewer steps than asked for");
+    json_t *rows = load_metrics(path, n);
+    for (size_t i = 0; i < n; i++)
+        hold_step(w, json_array_get(rows, i), json_array_get(f32, i), json_array_get(f64, i), bounds, path, (int)i + 1);
+    json_decref(rows);
+}
+
+static void hold_eval(struct worst *w, const json_t *expected, const char *expected_path, const char *eval_path)
+{
+    json_t *eval = load(eval_path);
+    const json_t *evals = json_object_get(expected, "eval");
+    hold(w, 0, number(eval, "loss", eval_path), number(evals, "float32", expected_path),
+         number(evals, "float64", expected_path), number(json_object_get(expected, "bounds"), "eval", expected_path));
+    json_decref(eval);
 }
 
 static int compare(const char *expected_path, const char *metrics, const char *eval_path)
 {
-    json_t *expected = load(expected_path), *eval = load(eval_path);
-    const json_t *bounds = json_object_get(expected, "bounds"), *evals = json_object_get(expected, "eval");
+    json_t *expected = load(expected_path);
     struct worst w[] = {{"loss", 0, 0, 0}, {"grad_norm", 0, 0, 0}, {"lr", 0, 0, 0}, {"eval", 0, 0, 0}};
-    hold_metrics(w, expected, bounds, metrics);
-    hold(&w[3], 0, number(eval, "loss", eval_path), number(evals, "float32", expected_path),
-         number(evals, "float64", expected_path), number(bounds, "eval", expected_path));
+    hold_metrics(w, expected, json_object_get(expected, "bounds"), metrics);
+    if (eval_path)
+        hold_eval(&w[3], expected, expected_path, eval_path);
     json_decref(expected);
-    json_decref(eval);
 
     int result = WITHIN;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (eval_path ? 4 : 3); i++) {
         printf("%s%s %.1e (%.2g of its bound", i ? ", " : "", w[i].name, w[i].deviation, w[i].fraction);
         if (w[i].step)
             printf(", step %d", w[i].step);
@@ -118,6 +134,28 @@ static int compare(const char *expected_path, const char *metrics, const char *e
     }
     printf("\n");
     return result;
+}
+
+/* Mean distances of the losses from the reference's float64, relative: of the run, and of training in plain fp32. */
+static int compare_plain(const char *expected_path, const char *metrics)
+{
+    json_t *expected = load(expected_path);
+    const json_t *truth = json_object_get(json_object_get(expected, "reference"), "float64");
+    const json_t *plain = json_object_get(expected, "plain");
+    size_t n = json_array_size(truth);
+    if (!n || json_array_size(plain) != n)
+        broken(expected_path, "no plain losses");
+    json_t *rows = load_metrics(metrics, n);
+    double own = 0, others = 0;
+    for (size_t i = 0; i < n; i++) {
+        double want = number(json_array_get(truth, i), "loss", expected_path);
+        own += fabs(number(json_array_get(rows, i), "loss", metrics) - want) / want / (double)n;
+        others += fabs(json_number_value(json_array_get(plain, i)) - want) / want / (double)n;
+    }
+    json_decref(rows);
+    json_decref(expected);
+    printf("mean distance %.1e, plain fp32 %.1e\n", own, others);
+    return own < NEARER * others ? WITHIN : BEYOND;
 }
 
 static int print_flags(const char *path)
@@ -152,8 +190,11 @@ int main(int argc, char **argv)
         return print_flags(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "--variants"))
         return print_variants(argv[2]);
-    if (argc == 4)
+    if (argc == 4 && !strcmp(argv[1], "--nearer"))
+        return compare_plain(argv[2], argv[3]);
+    if (argc == 3 || argc == 4)
         return compare(argv[1], argv[2], argv[3]);
-    fprintf(stderr, "usage: compare_metrics EXPECTED METRICS.jsonl EVAL.json | --flags EXPECTED | --variants EXPECTED\n");
+    fprintf(stderr, "usage: compare_metrics EXPECTED METRICS.jsonl [EVAL.json] | --nearer EXPECTED METRICS.jsonl | "
+                    "--flags EXPECTED | --variants EXPECTED\n");
     return BROKEN;
 }

@@ -167,6 +167,39 @@ static void prefetch_persistence_and_recompute_change_nothing(void **state)
     remove_tree(folder);
 }
 
+/* Frozen parameters stay as they were, at every stage: a learning rate that would ruin the rest
+ * leaves them, so the untrained and the trained file agree where the pattern says. */
+static void frozen_parameters_stay(void **state)
+{
+    (void)state;
+    static const char *const all_but_norms[] = {"*.wte.*", "*.wpe.*", "*.attn.*", "*.mlp.*"};
+    char folder[] = "/tmp/zinc-stages-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    struct zn_train_options o = options_of(models[0], "fp32", 0, folder);
+    o.steps = 0;
+    struct result initial = run(&o, 2), base = {0};
+    o.steps = 3;
+    o.freeze = all_but_norms;
+    o.n_freeze = 4;
+    for (o.stage = 0; o.stage <= 3; o.stage++) {
+        struct result r = run(&o, 2);
+        size_t n_changed = 0;
+        assert_int_equal(r.n_weights, initial.n_weights);
+        for (size_t i = 0; i < r.n_weights; i += sizeof(float))
+            n_changed += memcmp(r.weights + i, initial.weights + i, sizeof(float)) != 0;
+        assert_in_range(n_changed, 1, 10 * 32); /* five norms with weight and bias of 32 */
+        if (o.stage == 0) {
+            base = r;
+            continue;
+        }
+        assert_same(&base, &r);
+        forget(&r);
+    }
+    forget(&base);
+    forget(&initial);
+    remove_tree(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +209,7 @@ int main(void)
         cmocka_unit_test(four_ranks),
         cmocka_unit_test(eight_ranks),
         cmocka_unit_test(prefetch_persistence_and_recompute_change_nothing),
+        cmocka_unit_test(frozen_parameters_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,17 @@ zn_status ZN_K(copy)(const struct zn_cpu *cpu, const void *args)
     return ZN_OK;
 }
 
+zn_status ZN_K(copy_rows)(const struct zn_cpu *cpu, const void *args)
+{
+    const struct zn_copy_rows_args *a = args;
+#pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
+    if (a->rows * a->width >= ZN_SERIAL_BELOW)
+    for (int64_t row = 0; row < a->rows; row++)
+        memcpy(zn_floats(a->dst) + row * a->dst_stride, zn_floats(a->src) + row * a->src_stride,
+               (size_t)a->width * sizeof(float));
+    return ZN_OK;
+}
+
 /* Between the two 16-bit types by way of fp32, which holds both exactly: one rounding. */
 static void cast_between_halves(const struct zn_cast_args *a, int64_t begin, int64_t end)
 {
@@ -136,13 +147,29 @@ zn_status ZN_K(fill)(const struct zn_cpu *cpu, const void *args)
     return ZN_OK;
 }
 
+enum { NORMAL_BLOCK = 256 };
+
+/* The middle of the distribution for all, in vectors; then the tails, one in seven, one by one. */
+static void fill_normal_block(const struct zn_fill_normal_args *a, float *dst, uint64_t first, int n)
+{
+    double q[NORMAL_BLOCK], x[NORMAL_BLOCK];
+    for (int i = 0; i < n; i++)
+        q[i] = zn_random_uniform(a->key, first + (uint64_t)i) - 0.5;
+    for (int i = 0; i < n; i++)
+        x[i] = zn_normal_middle(q[i]);
+    for (int i = 0; i < n; i++)
+        if (q[i] > ZN_NORMAL_MIDDLE || q[i] < -ZN_NORMAL_MIDDLE)
+            x[i] = zn_random_normal(a->key, first + (uint64_t)i);
+    for (int i = 0; i < n; i++)
+        dst[i] = (float)((double)a->stddev * x[i]);
+}
+
 static void fill_normal_range(const void *args, int64_t begin, int64_t end)
 {
     const struct zn_fill_normal_args *a = args;
-    float *dst = zn_floats(a->dst);
-    for (int64_t i = begin; i < end; i++)
-        dst[i] =
-            (float)((double)a->stddev * zn_random_normal(a->key, (uint64_t)a->first + (uint64_t)i));
+    for (int64_t i = begin; i < end; i += NORMAL_BLOCK)
+        fill_normal_block(a, zn_floats(a->dst) + i, (uint64_t)(a->first + i),
+                          end - i < NORMAL_BLOCK ? (int)(end - i) : NORMAL_BLOCK);
 }
 
 zn_status ZN_K(fill_normal)(const struct zn_cpu *cpu, const void *args)

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/ranges.h"
 #include "device/cpu/widen.h"
 
 enum {
@@ -43,7 +44,7 @@ zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
     ZN_TRY(zn_check_real(a->table_type, "embedding"));
     const int32_t *ids = zn_pointer(a->ids);
     int64_t width = a->width;
-#pragma omp parallel for num_threads(cpu->n_threads)
+#pragma omp parallel for num_threads(cpu->n_threads) if (a->rows * width >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++) {
         float *y = zn_floats(a->y) + row * width;
         zn_widen(y, a->table, a->table_type, ids[row] * width, width);

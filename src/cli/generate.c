@@ -1,0 +1,167 @@
+/* `zinc generate`: text from a model. */
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "zinc/generate.h"
+
+struct generate_flags {
+    const char *model, *prompt;
+    bool chat, json;
+    int64_t max_tokens, top_k, seed, threads;
+    double temperature, top_p;
+    size_t memory_limit;
+};
+
+#define AT(field) offsetof(struct generate_flags, field)
+
+static const struct zn_option flags[] = {
+    {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
+     .help = "Hub folder: config.json, safetensors, and tokenizer.json unless the model is byte-level."},
+    {.name = "--prompt", .kind = ZN_OPTION_STRING, .offset = AT(prompt), .value = "TEXT", .required = true,
+     .help = "What the text begins with."},
+    {.name = "--chat", .kind = ZN_OPTION_FLAG, .offset = AT(chat),
+     .help = "The prompt is a message to an assistant: apply the folder's chat template."},
+    {.name = "--max-tokens", .kind = ZN_OPTION_INT, .offset = AT(max_tokens), .value = "N",
+     .initial = "64", .range = "[1, 2147483647]", .help = "New tokens at most; fewer when the model ends its text."},
+    {.name = "--temperature", .kind = ZN_OPTION_DOUBLE, .offset = AT(temperature), .value = "X",
+     .initial = "0", .range = "[0, inf)", .help = "0 takes the most likely token; above, tokens are drawn at random."},
+    {.name = "--top-k", .kind = ZN_OPTION_INT, .offset = AT(top_k), .value = "K", .range = "[1, 2147483647]",
+     .otherwise = "all", .help = "Draw among the K most likely tokens."},
+    {.name = "--top-p", .kind = ZN_OPTION_DOUBLE, .offset = AT(top_p), .value = "P", .initial = "1",
+     .range = "(0, 1]", .help = "Draw among the fewest tokens that together have probability P."},
+    {.name = "--seed", .kind = ZN_OPTION_INT, .offset = AT(seed), .value = "N", .initial = "1",
+     .range = "[0, 9223372036854775807]", .help = "The same seed draws the same text."},
+    {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
+     .otherwise = "physical cores", .help = "Threads to compute with."},
+    {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
+     .otherwise = "90% of what the machine leaves", .help = "More than this is refused before the start."},
+    {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json),
+     .help = "Print one JSON object instead of text."},
+};
+
+static const struct zn_command command = {
+    .name = "zinc generate",
+    .summary = "text from a model",
+    .usage = "--model DIR --prompt TEXT [flags]",
+    .example = "zinc generate --model ./SmolLM2-135M-Instruct --chat --prompt \"Name three colours.\"",
+    .options = flags,
+    .n_options = sizeof flags / sizeof flags[0],
+};
+
+/* What a terminal shows while it waits; the text takes its line. */
+struct screen {
+    bool shows_progress, streams, has_line;
+};
+
+static void clear_line(struct screen *screen)
+{
+    if (screen->has_line)
+        fprintf(stderr, "\r\033[K");
+    screen->has_line = false;
+}
+
+static void show_text(void *self, const char *bytes, size_t n_bytes)
+{
+    clear_line(self);
+    fwrite(bytes, 1, n_bytes, stdout);
+    fflush(stdout);
+}
+
+static void show_progress(void *self, const char *what, int64_t done, int64_t total)
+{
+    struct screen *screen = self;
+    fprintf(stderr, "\r\033[K%s %lld%%", what, (long long)(total > 0 ? 100 * (double)done / (double)total : 100));
+    screen->has_line = true;
+}
+
+static void note(void *self, const char *text)
+{
+    clear_line(self);
+    fprintf(stderr, "zinc generate: %s\n", text);
+}
+
+static void put_json_text(const char *bytes, size_t n_bytes)
+{
+    putchar('"');
+    for (size_t i = 0; i < n_bytes; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c == '\n')
+            fputs("\\n", stdout);
+        else if (c < 0x20 || c == 0x7f)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+static void put_json_ids(const int32_t *ids, size_t n)
+{
+    putchar('[');
+    for (size_t i = 0; i < n; i++)
+        printf("%s%d", i ? "," : "", ids[i]);
+    putchar(']');
+}
+
+static void put_json(const struct zn_generate_result *r)
+{
+    fputs("{\"text\":", stdout);
+    put_json_text(r->text, r->n_bytes);
+    fputs(",\"ids\":", stdout);
+    put_json_ids(r->ids, r->n_ids);
+    fputs(",\"prompt_ids\":", stdout);
+    put_json_ids(r->prompt_ids, r->n_prompt_ids);
+    puts("}");
+}
+
+static zn_status run(const struct generate_flags *f)
+{
+    struct screen screen = {.shows_progress = isatty(STDERR_FILENO), .streams = !f->json && isatty(STDOUT_FILENO)};
+    struct zn_generate_options options;
+    struct zn_generate_result result;
+    zn_generate_options_init(&options);
+    options.model = f->model;
+    options.prompt = f->prompt;
+    options.chat = f->chat;
+    options.max_tokens = f->max_tokens;
+    options.temperature = f->temperature;
+    options.top_k = f->top_k;
+    options.top_p = f->top_p;
+    options.seed = (uint64_t)f->seed;
+    options.threads = (int)f->threads;
+    options.memory_limit = f->memory_limit;
+    options.listener.self = &screen;
+    options.listener.note = note;
+    options.listener.progress = screen.shows_progress ? show_progress : NULL;
+    options.listener.text = screen.streams ? show_text : NULL;
+    zn_status status = zn_generate(&options, &result);
+    clear_line(&screen);
+    if (status != ZN_OK)
+        return status;
+    if (f->json)
+        put_json(&result);
+    else {
+        if (!screen.streams)
+            fwrite(result.text, 1, result.n_bytes, stdout);
+        putchar('\n');
+    }
+    zn_generate_result_fini(&result);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return zn_fail(ZN_ERR_IO, "standard output cannot be written");
+    return ZN_OK;
+}
+
+int zn_cli_generate(int argc, char **argv)
+{
+    struct generate_flags f = {0};
+    struct zn_options given;
+    int code = zn_cli_begin(&command, argc, argv, &f, &given);
+    if (code < 0)
+        code = zn_cli_end(&command, run(&f));
+    zn_options_fini(&given, &f);
+    return code;
+}

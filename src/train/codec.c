@@ -1,0 +1,151 @@
+/* Text through the folder's tokenizer, or bytes as text. */
+#include "train/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "formats/chat.h"
+#include "formats/tokenizer.h"
+#include "formats/utf8.h"
+
+enum { END_OF_TEXT = 256 };
+
+struct zn_codec {
+    zn_tokenizer *tokenizer; /* NULL: bytes */
+    int64_t vocabulary;
+};
+
+static bool has_file(const char *folder, const char *name)
+{
+    char *path;
+    if (zn_path_join(folder, name, &path) != ZN_OK)
+        return false;
+    bool found = zn_file_exists(path);
+    free(path);
+    return found;
+}
+
+static bool has_tokenizer(const char *folder)
+{
+    return has_file(folder, "tokenizer.json") || has_file(folder, "tokenizer.model") ||
+           has_file(folder, "vocab.json");
+}
+
+zn_status zn_codec_open(const char *folder, int64_t vocabulary, zn_codec **codec)
+{
+    zn_tokenizer *tokenizer = NULL;
+    if (has_tokenizer(folder))
+        ZN_TRY(zn_tokenizer_open(folder, &tokenizer));
+    else if (vocabulary < 256)
+        return zn_fail(ZN_ERR_INPUT,
+                       "%s has no tokenizer.json, and a vocabulary of %lld is too small for bytes", folder,
+                       (long long)vocabulary);
+    zn_codec *c = calloc(1, sizeof *c);
+    if (!c) {
+        zn_tokenizer_close(tokenizer);
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a vocabulary");
+    }
+    c->tokenizer = tokenizer;
+    c->vocabulary = vocabulary;
+    *codec = c;
+    return ZN_OK;
+}
+
+void zn_codec_close(zn_codec *c)
+{
+    if (!c)
+        return;
+    zn_tokenizer_close(c->tokenizer);
+    free(c);
+}
+
+static zn_status encode_bytes(const char *text, struct zn_ids *ids)
+{
+    for (; *text; text++)
+        ZN_TRY(zn_ids_add(ids, (unsigned char)*text));
+    return ZN_OK;
+}
+
+/* Hands the ids over, or frees them after a failure. */
+static zn_status hand_over(struct zn_ids *from, zn_status status, int32_t **ids, size_t *n)
+{
+    if (status != ZN_OK) {
+        zn_ids_fini(from);
+        return status;
+    }
+    *ids = from->id;
+    *n = from->n;
+    return ZN_OK;
+}
+
+zn_status zn_codec_encode(const zn_codec *c, const char *text, int32_t **ids, size_t *n)
+{
+    struct zn_ids all = {0};
+    zn_status status = c->tokenizer ? zn_tokenizer_encode(c->tokenizer, text, strlen(text), true, &all)
+                                    : encode_bytes(text, &all);
+    return hand_over(&all, status, ids, n);
+}
+
+zn_status zn_codec_encode_chat(const zn_codec *c, const char *message, int32_t **ids, size_t *n)
+{
+    if (!c->tokenizer)
+        return zn_fail(ZN_ERR_USAGE, "--chat: the folder has no tokenizer and so no chat template");
+    const struct zn_chat_message messages[] = {{.role = "user", .content = message}};
+    struct zn_ids all = {0};
+    char *text;
+    ZN_TRY(zn_chat_render(c->tokenizer, messages, 1, true, &text));
+    /* The template writes the special tokens itself. */
+    zn_status status = zn_tokenizer_encode(c->tokenizer, text, strlen(text), false, &all);
+    free(text);
+    return hand_over(&all, status, ids, n);
+}
+
+static zn_status decode_bytes(const int32_t *ids, size_t n, char **text, size_t *n_bytes)
+{
+    char *bytes = malloc(n + 1), *out = malloc(3 * n + 1);
+    if (!bytes || !out) {
+        free(bytes);
+        free(out);
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a text of %zu tokens", n);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= 0 && ids[i] < 256) /* others end the text or mean nothing */
+            bytes[kept++] = (char)ids[i];
+    *n_bytes = utf8_repair(bytes, kept, out);
+    out[*n_bytes] = '\0';
+    *text = out;
+    free(bytes);
+    return ZN_OK;
+}
+
+/* Models have ids beyond their tokenizer's, to round the vocabulary up: these are no text. */
+static zn_status decode_known(const zn_codec *c, const int32_t *ids, size_t n, char **text,
+                              size_t *n_bytes)
+{
+    int64_t end = zn_tokenizer_n_ids(c->tokenizer);
+    int32_t *known = malloc((n + 1) * sizeof *known);
+    if (!known)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a text of %zu tokens", n);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < end)
+            known[kept++] = ids[i];
+    zn_status status = zn_tokenizer_decode(c->tokenizer, known, kept, true, text, n_bytes);
+    free(known);
+    return status;
+}
+
+zn_status zn_codec_decode(const zn_codec *c, const int32_t *ids, size_t n, char **text,
+                          size_t *n_bytes)
+{
+    return c->tokenizer ? decode_known(c, ids, n, text, n_bytes) : decode_bytes(ids, n, text, n_bytes);
+}
+
+int32_t zn_codec_end(const zn_codec *c)
+{
+    if (c->tokenizer)
+        return zn_tokenizer_eos(c->tokenizer);
+    return c->vocabulary > END_OF_TEXT ? END_OF_TEXT : -1;
+}
