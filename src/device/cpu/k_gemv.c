@@ -1,8 +1,10 @@
 /* The product of few rows with a matrix, bounded by the speed at which the matrix is read.
  *
  * No copy of the matrix into panels as sgemm makes it, and no fp32 copy of 16-bit weights: elements
- * are widened in registers. The matrix is read in the order of its bytes, and what was read stays
- * in the cache while all rows of x pass it. Which thread takes what does not show in the bits. */
+ * are widened in registers. Each thread reads the matrix from four places that are far apart, at
+ * each in the order of its bytes: a processor's prefetching follows several such streams, and memory
+ * answers them half as fast again as one. What was read stays in the cache while all rows of x pass
+ * it. Which thread takes what does not show in the bits. */
 #include <omp.h>
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -18,19 +20,18 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
-    DOTS = 4,           /* rows of the matrix multiplied at once */
-    TASK_BYTES = 32768, /* of a matrix (n,k), about */
-    STRIPE = 1024,      /* columns of one task where the matrix is (k,n) */
-    DEPTH = 8,          /* its rows added at once, in order */
+    DOTS = 4,      /* rows of the matrix multiplied at once */
+    STRIPE = 4096, /* columns of one task where the matrix is (k,n) */
+    SHARE = 256,   /* columns of y whose chunks are added by one task */
+    STREAMS = 4,   /* its rows added at once, in order */
 };
 
 typedef uint16_t halves __attribute__((vector_size(ZN_VECTOR_BYTES / 2)));
 typedef uint32_t words __attribute__((vector_size(ZN_VECTOR_BYTES)));
 typedef float four __attribute__((vector_size(16)));
 
-/* ZN_LANES elements of a matrix from element i on, and one of them of `n_bytes`. */
+/* ZN_LANES elements of a matrix from element i on, and one of them. */
 struct reader {
-    int64_t n_bytes;
     zn_lanes (*lanes)(const void *w, int64_t i);
     float (*one)(const void *w, int64_t i);
 };
@@ -101,35 +102,25 @@ INLINE four totals(float lanes[DOTS][ZN_LANES])
     return (even + even2) + (odd + odd2);
 }
 
-/* Rows of a small matrix are short: the processor's own prefetching would start anew at each, so
- * the same places of the rows after the next are asked for. */
-INLINE void ask_ahead(struct reader read, const void *w, int64_t i, int64_t k)
-{
-    __builtin_prefetch((const char *)w + (i + 2 * DOTS * k) * read.n_bytes);
-}
-
-/* y[d] = x · row d of W, for DOTS rows of W that begin at element `first`. */
-INLINE void dots(struct reader read, const void *w, int64_t first, int64_t k, const float *x,
-                 float *y)
+/* total[d] = x · row d of W, for DOTS rows that begin at `first` and are `apart` elements apart. */
+INLINE void dots(struct reader read, const void *w, int64_t first, int64_t apart, int64_t k,
+                 const float *x, float total[DOTS])
 {
     zn_lanes sum[DOTS] = {0};
     int64_t i = 0;
     for (; i + ZN_LANES <= k; i += ZN_LANES) {
         zn_lanes at = zn_lanes_load(x + i);
-        for (int d = 0; d < DOTS; d++) {
-            ask_ahead(read, w, first + d * k + i, k);
-            sum[d] = zn_lanes_add(sum[d], zn_lanes_mul(read.lanes(w, first + d * k + i), at));
-        }
+        for (int d = 0; d < DOTS; d++)
+            sum[d] = zn_lanes_add(sum[d], zn_lanes_mul(read.lanes(w, first + d * apart + i), at));
     }
     float lanes[DOTS][ZN_LANES];
     for (int d = 0; d < DOTS; d++)
         zn_lanes_store(lanes[d], sum[d]);
     for (int64_t l = 0; i + l < k; l++)
         for (int d = 0; d < DOTS; d++)
-            lanes[d][l] += read.one(w, first + d * k + i + l) * x[i + l];
-    four total = totals(lanes);
-    for (int d = 0; d < DOTS; d++)
-        y[d] = total[d];
+            lanes[d][l] += read.one(w, first + d * apart + i + l) * x[i + l];
+    four sums = totals(lanes);
+    memcpy(total, &sums, sizeof sums);
 }
 
 /* The same for one row. */
@@ -146,68 +137,74 @@ INLINE float dot(struct reader read, const void *w, int64_t first, int64_t k, co
     return zn_lanes_total(lanes);
 }
 
-/* Columns col … end of y: rows of W (n,k). */
+/* Columns col … end of y: rows of W (n,k), DOTS streams. */
 INLINE void dot_rows(const struct zn_gemv_args *a, struct reader read, int64_t col, int64_t end)
 {
     const void *w = zn_pointer(a->w);
     const float *x = zn_floats(a->x);
     float *y = zn_floats(a->y);
-    int64_t n = a->n, k = a->k;
-    for (; col + DOTS <= end; col += DOTS)
+    int64_t n = a->n, k = a->k, apart = (end - col) / DOTS;
+    for (int64_t i = col; i < col + apart; i++)
+        for (int64_t r = 0; r < a->rows; r++) {
+            float total[DOTS];
+            dots(read, w, i * k, apart * k, k, x + r * k, total);
+            for (int d = 0; d < DOTS; d++)
+                y[r * n + i + d * apart] = total[d];
+        }
+    for (int64_t i = col + DOTS * apart; i < end; i++)
         for (int64_t r = 0; r < a->rows; r++)
-            dots(read, w, col * k, k, x + r * k, y + r * n + col);
-    for (; col < end; col++)
-        for (int64_t r = 0; r < a->rows; r++)
-            y[r * n + col] = dot(read, w, col * k, k, x + r * k);
+            y[r * n + i] = dot(read, w, i * k, k, x + r * k);
 }
 
-/* sum(cols) adds x[0] · W(row,:) + … + x[depth-1] · W(row+depth-1,:), one row after the other; the
- * columns begin at element `first` of W. */
-INLINE void add_rows(struct reader read, const void *w, int64_t first, int64_t n, int depth,
-                     int64_t cols, const float *x, float *sum)
+/* sum(cols) adds x(0) · W(row 0) + …, one row after the other. Row d begins at `first` + d · `apart` in
+ * W, its factor lies at x[d · x_apart]. */
+INLINE void add_rows(struct reader read, const void *w, int64_t first, int64_t apart, int depth,
+                     int64_t cols, const float *x, int x_apart, float *sum)
 {
     int64_t j = 0;
     for (; j + ZN_LANES <= cols; j += ZN_LANES) {
         zn_lanes lanes = zn_lanes_load(sum + j);
         for (int d = 0; d < depth; d++)
-            lanes = zn_lanes_add(lanes,
-                                 zn_lanes_mul_scalar(read.lanes(w, first + d * n + j), x[d]));
+            lanes = zn_lanes_add(lanes, zn_lanes_mul_scalar(read.lanes(w, first + d * apart + j),
+                                                            x[d * x_apart]));
         zn_lanes_store(sum + j, lanes);
     }
     for (; j < cols; j++)
         for (int d = 0; d < depth; d++)
-            sum[j] += read.one(w, first + d * n + j) * x[d];
+            sum[j] += read.one(w, first + d * apart + j) * x[d * x_apart];
 }
 
 /* One chunk of k and one stripe of columns of W (k,n), into the chunk's part of `partial`. */
 INLINE void add_chunk(const struct zn_gemv_args *a, struct reader read, int64_t chunk, int64_t col)
 {
     const void *w = zn_pointer(a->w);
-    int64_t end = zn_min_count(a->k, (chunk + 1) * ZN_GEMV_DEPTH);
-    int64_t cols = zn_min_count(STRIPE, a->n - col), row = chunk * ZN_GEMV_DEPTH;
-    float *sum = zn_floats(a->partial) + chunk * a->rows * a->n + col;
+    enum { RUN = ZN_GEMV_DEPTH / STREAMS };
+    int64_t n = a->n, k = a->k, row = chunk * ZN_GEMV_DEPTH;
+    int64_t cols = zn_min_count(STRIPE, n - col), end = zn_min_count(k, row + ZN_GEMV_DEPTH);
+    const float *x = zn_floats(a->x);
+    float *sum = zn_floats(a->partial) + chunk * a->rows * n + col;
     for (int64_t r = 0; r < a->rows; r++)
-        memset(sum + r * a->n, 0, (size_t)cols * sizeof *sum);
-    for (; row + DEPTH <= end; row += DEPTH)
-        for (int64_t r = 0; r < a->rows; r++)
-            add_rows(read, w, row * a->n + col, a->n, DEPTH, cols,
-                     zn_floats(a->x) + r * a->k + row, sum + r * a->n);
+        memset(sum + r * n, 0, (size_t)cols * sizeof *sum);
+    if (end - row == ZN_GEMV_DEPTH) {
+        for (int64_t i = row; i < row + RUN; i++)
+            for (int64_t r = 0; r < a->rows; r++)
+                add_rows(read, w, i * n + col, RUN * n, STREAMS, cols, x + r * k + i, RUN, sum + r * n);
+        return;
+    }
     for (; row < end; row++)
         for (int64_t r = 0; r < a->rows; r++)
-            add_rows(read, w, row * a->n + col, a->n, 1, cols, zn_floats(a->x) + r * a->k + row,
-                     sum + r * a->n);
+            add_rows(read, w, row * n + col, 0, 1, cols, x + r * k + row, 0, sum + r * n);
 }
 
 /* One task, compiled for each type of element. */
-enum { BYTES_f32 = 4, BYTES_bf16 = 2, BYTES_f16 = 2 };
 #define TASK(type)                                                                                 \
     static void dot_rows_##type(const struct zn_gemv_args *a, int64_t from, int64_t to)            \
     {                                                                                              \
-        dot_rows(a, (struct reader){BYTES_##type, lanes_##type, one_##type}, from, to);                          \
+        dot_rows(a, (struct reader){lanes_##type, one_##type}, from, to);                          \
     }                                                                                              \
     static void add_chunk_##type(const struct zn_gemv_args *a, int64_t chunk, int64_t col)         \
     {                                                                                              \
-        add_chunk(a, (struct reader){BYTES_##type, lanes_##type, one_##type}, chunk, col);                       \
+        add_chunk(a, (struct reader){lanes_##type, one_##type}, chunk, col);                       \
     }
 TASK(f32)
 TASK(bf16)
@@ -218,12 +215,12 @@ typedef void (*task)(const struct zn_gemv_args *a, int64_t, int64_t);
 /* Elements i … end of y, all rows: the chunks in order. */
 static void add_partial(const struct zn_gemv_args *a, int64_t i, int64_t end)
 {
-    int64_t n_chunks = zn_pieces(a->k, ZN_GEMV_DEPTH), stride = a->rows * a->n;
-    for (; i < end; i++) {
-        float sum = 0.0f;
-        for (int64_t chunk = 0; chunk < n_chunks; chunk++)
-            sum += zn_floats(a->partial)[chunk * stride + i];
-        zn_floats(a->y)[i] = sum;
+    float *restrict y = zn_floats(a->y);
+    memset(y + i, 0, (size_t)(end - i) * sizeof *y);
+    for (int64_t chunk = 0; chunk < zn_pieces(a->k, ZN_GEMV_DEPTH); chunk++) {
+        const float *restrict sum = zn_floats(a->partial) + chunk * a->rows * a->n;
+        for (int64_t j = i; j < end; j++)
+            y[j] += sum[j];
     }
 }
 
@@ -241,13 +238,11 @@ static void add_bias(const struct zn_gemv_args *a)
 
 static void by_columns(const struct zn_cpu *cpu, const struct zn_gemv_args *a, task run)
 {
-    int64_t row_bytes = a->k * (int64_t)zn_dtype_bytes(a->w_type);
-    int64_t groups = TASK_BYTES / (row_bytes * DOTS + 1);
-    int64_t columns = DOTS * (groups > 0 ? groups : 1), n_tasks = zn_pieces(a->n, columns);
-#pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
-    if (a->n * a->k >= ZN_SERIAL_BELOW)
-    for (int64_t t = 0; t < n_tasks; t++)
-        run(a, t * columns, zn_min_count(a->n, (t + 1) * columns));
+#pragma omp parallel num_threads(cpu->n_threads) if (a->n * a->k >= ZN_SERIAL_BELOW)
+    {
+        int64_t share = omp_get_thread_num(), n_shares = omp_get_num_threads();
+        run(a, a->n * share / n_shares, a->n * (share + 1) / n_shares);
+    }
 }
 
 static void by_chunks(const struct zn_cpu *cpu, const struct zn_gemv_args *a, task run)
@@ -260,8 +255,8 @@ static void by_chunks(const struct zn_cpu *cpu, const struct zn_gemv_args *a, ta
         for (int64_t t = 0; t < n_stripes * n_chunks; t++)
             run(a, t / n_stripes, t % n_stripes * STRIPE);
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < n_elements; i += STRIPE)
-            add_partial(a, i, zn_min_count(n_elements, i + STRIPE));
+        for (int64_t i = 0; i < n_elements; i += SHARE)
+            add_partial(a, i, zn_min_count(n_elements, i + SHARE));
     }
 }
 
