@@ -3,7 +3,7 @@
  *   compare_metrics EXPECTED METRICS.jsonl [EVAL.json] prints the largest deviations; 0 within the bounds, 1 beyond
  *   compare_metrics --nearer EXPECTED METRICS.jsonl    0 if losses are clearly nearer the reference than "plain" ones
  *   compare_metrics --flags EXPECTED                   the flags of the run, one a line
- *   compare_metrics --variants EXPECTED                name and sed script of each feature that config.json can turn off
+ *   compare_metrics --variants EXPECTED                name and sed script of each feature config.json can turn off
  *
  * Exit code 2: files that cannot be read or are not of this shape, so that a run that broke is never taken for one
  * that deviates. */

@@ -23,15 +23,11 @@ run() {
     return 1
 }
 
-# holds WHAT EXPECTED
+# holds WHAT EXPECTED, or holds WHAT --nearer EXPECTED
 holds() {
-    local said
-    if said=$("$compare" "$2" "$work/run/metrics.jsonl" 2>&1); then echo "ok $1: $said"; else fail "$1: $said"; fi
-}
-
-nearer() {
-    local said
-    if said=$("$compare" --nearer "$2" "$work/run/metrics.jsonl" 2>&1); then echo "ok $1: $said"; else fail "$1: $said"; fi
+    local what=$1 said
+    shift
+    if said=$("$compare" "$@" "$work/run/metrics.jsonl" 2>&1); then echo "ok $what: $said"; else fail "$what: $said"; fi
 }
 
 for expected in "$data"/*/expected-ranks-*.json; do
@@ -47,7 +43,7 @@ for expected in "$data"/*/expected-bf16-ranks-*.json; do
     name=$(basename "$(dirname "$expected")") ranks=${expected##*-} ranks=${ranks%.json}
     for stage in 0 3; do
         what="$name on $ranks ranks, bf16, stage $stage"
-        run "$name" "$expected" "$ranks" "$stage" && holds "$what" "$expected" && nearer "$what" "$expected"
+        run "$name" "$expected" "$ranks" "$stage" && holds "$what" "$expected" && holds "$what" --nearer "$expected"
     done
     # The same run in fp32 is what the comparison would notice.
     run "$name" "$expected" "$ranks" 0 fp32 || continue

@@ -13,8 +13,11 @@
 static zn_loss_scale dynamic(double initial, int64_t window, int64_t hysteresis)
 {
     zn_loss_scale s;
-    zn_loss_scale_init(&s, &(struct zn_loss_scale_options){
-                               .dynamic = true, .initial = initial, .window = window, .hysteresis = hysteresis, .min = 1});
+    zn_loss_scale_init(&s, &(struct zn_loss_scale_options){.dynamic = true,
+                                                           .initial = initial,
+                                                           .window = window,
+                                                           .hysteresis = hysteresis,
+                                                           .min = 1});
     return s;
 }
 
@@ -127,8 +130,8 @@ static const char *read_step(const char *at, double *loss, double *norm)
     return strchr(at, '\n') + 1;
 }
 
-/* The scale doubles after every step but the first: were a step's gradients divided by the new one, norms would be half of
- * what they are with a scale that stays. Only fp16's smallest gradients see the scale at all: 1e-4. */
+/* The scale doubles after every step but the first: were a step's gradients divided by the new one, norms would be
+ * half of what they are with a scale that stays. Only fp16's smallest gradients see the scale at all: 1e-4. */
 static void a_growing_scale_changes_no_gradient(void **state)
 {
     (void)state;

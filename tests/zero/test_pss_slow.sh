@@ -1,12 +1,13 @@
 #!/bin/bash
-# What two ranks of GPT-2 124M really hold, at every stage: the Pss of each at its peak, less that of a rank with nothing
-# to hold, follows the ledger within 10%, and the sum over ranks falls from stage 0 to stage 3.
+# What two ranks of GPT-2 124M really hold, at every stage: the Pss of each at its peak, less that of a rank with
+# nothing to hold, follows the ledger within 10%, and the sum over ranks falls from stage 0 to stage 3.
 # test_pss_slow.sh ZINC SOURCE BUILD
 set -u
 zinc=$1 data=$2/tests/data/parity
 command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 [ -r /proc/self/smaps_rollup ] || { echo "skipped: no /proc/self/smaps_rollup"; exit 77; }
-[ "$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)" -gt $((7 * 1024 * 1024)) ] || { echo "skipped: less than 7 GiB free"; exit 77; }
+free=$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)
+((free > 7 * 1024 * 1024)) || { echo "skipped: less than 7 GiB free"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -42,7 +43,7 @@ peaks()
 # ledger: bytes that rank 0 held at its peak, all tiers
 ledger()
 {
-    tail -1 run/metrics.jsonl | sed 's/.*"memory":{"device":\([0-9]*\),"host":\([0-9]*\),.*/\1 + \2/' | { read -r sum; echo $((sum)); }
+    echo $(($(tail -1 run/metrics.jsonl | sed 's/.*"memory":{"device":\([0-9]*\),"host":\([0-9]*\),.*/\1 + \2/')))
 }
 
 # What a rank holds besides: code, libraries, MPI, stacks, BLAS.
@@ -65,7 +66,7 @@ for stage in 0 1 2 3; do
         echo "stage $stage: ledger $((planned >> 20)) MiB, held $((held >> 20)) MiB, $((100 * held / planned))%"
         ((held > planned * 9 / 10 && held < planned * 11 / 10)) || fail "stage $stage: beyond 10%"
     done
-    [ -z "$before" ] || ((sum < before)) || fail "stage $stage: the ranks hold $((sum >> 20)) MiB, before $((before >> 20))"
+    [ -z "$before" ] || ((sum < before)) || fail "stage $stage: the sum does not fall: $((sum >> 20)) MiB"
     before=$sum
 done
 exit $((failures > 0))
