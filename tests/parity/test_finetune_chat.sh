@@ -29,9 +29,9 @@ held_out() {
 
 before=$(held_out "$model")
 "$python" "$here/check_chat_loss.py" "$model" "$data/owl-held-out.jsonl" 128 "$work/eval.json" || fail "evaluation"
-"$zinc" train --model "$model" --data "$data/owl.jsonl" --output "$work/tuned" --steps 30 --precision fp32 \
+"$zinc" train --model "$model" --data "$data/owl.jsonl" --output "$work/tuned" --steps 24 --precision fp32 \
     --output-dtype fp32 --seq-len 128 --micro-batch 1 --lr 2e-5 >"$work/log" 2>&1 || { tail -5 "$work/log"; fail "zinc train"; }
 after=$(held_out "$work/tuned")
-echo "loss of held-out answers $before, after 30 steps $after"
-# From 4.2 to below 2 where all is well.
-awk -v a="$after" -v b="$before" 'BEGIN { exit !(a > 0 && a < 0.6 * b) }' || fail "the loss fell too little"
+echo "loss of held-out answers $before, after 24 steps $after"
+# From 4.2 to about 2 where all is well.
+awk -v a="$after" -v b="$before" 'BEGIN { exit !(a > 0 && a < 0.7 * b) }' || fail "the loss fell too little"
