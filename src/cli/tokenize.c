@@ -250,7 +250,8 @@ static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *
     return print_done();
 }
 
-static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer *tokenizer, const struct zn_words *inputs)
+static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer *tokenizer,
+                             const struct zn_words *inputs)
 {
     struct zn_data_files files = {0};
     zn_status status = zn_data_files_list(inputs->word, inputs->n, &files);

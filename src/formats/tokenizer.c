@@ -86,7 +86,8 @@ static zn_status load_root(zn_json *root, const char *name, zn_tokenizer **token
     t->pool = pool_create();
     t->n_threads = 1;
     t->bos = t->eos = -1;
-    zn_status status = t->name && t->pool ? load_parts(root, t) : zn_fail(ZN_ERR_MEMORY, "%s: out of memory", name);
+    zn_status status =
+        t->name && t->pool ? load_parts(root, t) : zn_fail(ZN_ERR_MEMORY, "%s: out of memory", name);
     if (status != ZN_OK) {
         zn_tokenizer_close(t);
         return status;

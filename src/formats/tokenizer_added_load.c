@@ -51,7 +51,8 @@ static zn_status find_matched(zn_json *item, const struct tok_ops *normalizers, 
     if (token->normalized)
         status = normalize_piece(normalizers, matcher, recent, &piece, buffer);
     if (status == ZN_OK && (piece.n == 0 || memchr(piece.text, 0, piece.n)))
-        status = zn_json_fail(item, "nothing is left of '%s' when it is normalised", zn_shown(token->content).text);
+        status = zn_json_fail(item, "nothing is left of '%s' when it is normalised",
+                              zn_shown(token->content).text);
     if (status == ZN_OK && !(token->matched = strndup(piece.text, piece.n)))
         status = zn_fail(ZN_ERR_MEMORY, "out of memory for the added tokens");
     buffer_fini(&buffer[0]);

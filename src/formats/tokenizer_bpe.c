@@ -36,7 +36,8 @@ static zn_status symbols_reserve(struct tok_scratch *s, size_t n)
 
 static zn_status fail_unknown(const struct tok_model *model)
 {
-    return zn_fail(ZN_ERR_INPUT, "the text has a character that is not in the vocabulary, and neither is unk_token '%s'",
+    return zn_fail(ZN_ERR_INPUT,
+                   "the text has a character that is not in the vocabulary, and neither is unk_token '%s'",
                    zn_shown(model->unk).text);
 }
 
@@ -209,7 +210,8 @@ static zn_status append(struct zn_ids *ids, const int32_t *id, size_t n)
 {
     if (n > ids->capacity - ids->n) {
         size_t capacity = ids->capacity + ids->capacity / 2 + n + 256;
-        int32_t *grown = capacity > SIZE_MAX / sizeof *grown ? NULL : realloc(ids->id, capacity * sizeof *grown);
+        int32_t *grown =
+            capacity > SIZE_MAX / sizeof *grown ? NULL : realloc(ids->id, capacity * sizeof *grown);
         if (!grown)
             return zn_fail(ZN_ERR_MEMORY, "out of memory for %zu ids", capacity);
         ids->id = grown;
@@ -256,7 +258,8 @@ static int32_t whole_word(const struct tok_model *model, struct tok_scratch *s, 
     return vocab_find(&model->vocab, s->mapped.data, s->mapped.n);
 }
 
-static zn_status encode_new(const struct tok_model *model, struct tok_scratch *s, const char *part, size_t n, bool is_word)
+static zn_status encode_new(const struct tok_model *model, struct tok_scratch *s, const char *part, size_t n,
+                            bool is_word)
 {
     int32_t id = is_word ? whole_word(model, s, part, n) : NONE;
     if (id == NONE)

@@ -143,7 +143,8 @@ static zn_status strip_one(const struct tok_op *op, const char *text, size_t n, 
     return list_add(out, text, n);
 }
 
-static zn_status from_spaces(const struct tok_op *op, bool is_first, const char *text, size_t n, struct list *out)
+static zn_status from_spaces(const struct tok_op *op, bool is_first, const char *text, size_t n,
+                             struct list *out)
 {
     bool vanishes = is_first && !op->only_first;
     for (size_t i = 0, length; i < n; i += length) {
@@ -157,7 +158,8 @@ static zn_status from_spaces(const struct tok_op *op, bool is_first, const char 
     return list_end(out);
 }
 
-static zn_status replace_one(const struct tok_op *op, tok_matcher *matcher, struct tok_piece piece, struct list *out)
+static zn_status replace_one(const struct tok_op *op, tok_matcher *matcher, struct tok_piece piece,
+                             struct list *out)
 {
     struct tok_buffer buffer = {0};
     size_t skip;
@@ -170,7 +172,8 @@ static zn_status replace_one(const struct tok_op *op, tok_matcher *matcher, stru
     return status;
 }
 
-static zn_status run_decoder(const struct tok_op *op, tok_matcher *matcher, const struct list *in, struct list *out)
+static zn_status run_decoder(const struct tok_op *op, tok_matcher *matcher, const struct list *in,
+                             struct list *out)
 {
     if (op->kind == TOK_FROM_BYTES)
         return from_bytes(in, out);

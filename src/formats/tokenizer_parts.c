@@ -75,7 +75,8 @@ static zn_status set_character(zn_json *component, const char *key, struct tok_o
 
 static zn_status set_behavior(zn_json *component, const char *fallback, struct tok_op *op)
 {
-    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+                                        "Contiguous"};
     const char *name;
     if (fallback)
         ZN_TRY(zn_json_get_string_or(component, "behavior", fallback, &name));
@@ -112,7 +113,8 @@ static zn_status normalizer(zn_json *value, struct tok_ops *ops, int depth)
     static const struct {
         const char *name;
         enum tok_kind kind;
-    } plain[] = {{"NFC", TOK_NFC}, {"NFD", TOK_NFD}, {"NFKC", TOK_NFKC}, {"NFKD", TOK_NFKD}, {"Lowercase", TOK_LOWERCASE}};
+    } plain[] = {{"NFC", TOK_NFC}, {"NFD", TOK_NFD}, {"NFKC", TOK_NFKC}, {"NFKD", TOK_NFKD},
+                 {"Lowercase", TOK_LOWERCASE}};
     const char *type;
     struct tok_op *op = NULL;
     ZN_TRY(zn_json_get_string(value, "type", &type));

@@ -15,7 +15,7 @@ rng = random.Random(5)
 TEXTS = [
     "Hello, world! It's 2024; we'll pay $1,234.50 -- or not?", "  two  spaces   here\n\nand\tlines \r\n", "", " ", "a", "ab--ba-a---b",
     "the-final--countdown", "don't DON'T ÉTÉ été ſtraße ŒUVRE", "naïve e\u0301a\u0308 ﬁ ① ｶﾞ Å \u1112\u1161\u11ab", "漢字、かな。交じり文 and 한글 ١٢٣ १२३",
-    "👩🏽‍💻 🏳️‍🌈 x\u200dy\u200cz", "a1b22c333 4444 ½ Ⅷ", "snake_case camelCase x_1 <tag> </s>", "\x01\x02\x7f\x85 \u00a0\u3000\u180ex",
+    "👩🏽‍💻 🏳️‍🌈 x\u200dy\u200cz \U00031350\U0001fae8\U00010d40\u1c89", "a1b22c333 4444 ½ Ⅷ", "snake_case camelCase x_1 <tag> </s>", "\x01\x02\x7f\x85 \u00a0\u3000\u180ex",
     "▁ under▁score ▁▁ ▁a", "[A] [B][A]  [B]x x[B] a[C]b [C] c [d] [D]  \n[E] [E] x [F]yes[F] no [E]  [B]", "aaaaaaaaaaaaaaaaaaaaaaaa", "zzz ééé ☃☃ q☃q",
     "end.", "\n", "x\ny\nz", "İI ẞ ǅ Σ q\u0307\u0323x\u0301\u0316\u0301", "(a[b]{c})^$.|*+?\\/",
 ]
@@ -93,6 +93,8 @@ def variants():
         yield v("behaviors", "chars", pre_tokenizer={"type": "Punctuation", "behavior": behavior})
     for pattern in PATTERNS:
         yield v("patterns", "chars", pre_tokenizer=SPLIT | {"pattern": {"Regex": pattern}, "behavior": "Isolated"})
+    for pattern in [r"\p{L}+", r"[\p{S}\d]", r"\w", r"\W"]:  # with characters that are new in Unicode 15 and 16
+        yield v("patterns", "chars", {"byte_fallback": True}, pre_tokenizer=SPLIT | {"pattern": {"Regex": pattern}, "behavior": "Removed"})
     for single in [{"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "Digits", "individual_digits": True},
                    {"type": "Digits", "individual_digits": False}, {"type": "Punctuation"}]:
         yield v("pre_tokenizers", "chars", pre_tokenizer=single)
