@@ -12,7 +12,7 @@ if [[ -z $folder ]]; then
 fi
 (
     source "$here/tests/parity/venv.sh"
-    RAYON_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false "$python" "$here/bench/tokenize.py" "$zinc" "$folder"
+    RAYON_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false "$python" "$here/bench/tokenizer_speed.py" "$zinc" "$folder"
 )
 code=$?
 exit $((code == 77 ? 0 : code)) # no Python packages: nothing to compare with
