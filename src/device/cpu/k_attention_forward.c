@@ -8,6 +8,9 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/softmax.h"
 
+/* Multiplications for which the team is not worth its start: one token after few others. */
+enum { SERIAL_BELOW = 1 << 17 };
+
 /* One head of one sequence. */
 struct head {
     float *out, *lse;
@@ -111,7 +114,8 @@ zn_status ZN_K(attention_forward)(const struct zn_cpu *cpu, const void *args)
     ZN_TRY(attention_check(a->heads, a->kv_heads, strides, 4));
     int64_t n_tiles = (a->time + ZN_ATTENTION_TILE - 1) / ZN_ATTENTION_TILE;
     int64_t n_tasks = a->batch * a->heads * n_tiles;
-#pragma omp parallel num_threads(cpu->n_threads)
+    int64_t work = n_tasks * attention_min(a->time, ZN_ATTENTION_TILE) * (a->past + a->time) * a->head_dim;
+#pragma omp parallel num_threads(cpu->n_threads) if (work >= SERIAL_BELOW)
     {
         zn_blas_enter_team();
 #pragma omp for schedule(dynamic)

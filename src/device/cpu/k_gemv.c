@@ -20,10 +20,11 @@
 #define INLINE static inline __attribute__((always_inline))
 
 enum {
+    SERIAL_BELOW = 1 << 17, /* elements of the matrix: less is read before a team has begun */
     DOTS = 4,      /* rows of the matrix multiplied at once */
     STRIPE = 4096, /* columns of one task where the matrix is (k,n) */
-    SHARE = 256,   /* columns of y whose chunks are added by one task */
     STREAMS = 4,   /* its rows added at once, in order */
+    SHARE = 256,   /* columns of y whose chunks are added by one task */
 };
 
 typedef uint16_t halves __attribute__((vector_size(ZN_VECTOR_BYTES / 2)));
@@ -238,7 +239,7 @@ static void add_bias(const struct zn_gemv_args *a)
 
 static void by_columns(const struct zn_cpu *cpu, const struct zn_gemv_args *a, task run)
 {
-#pragma omp parallel num_threads(cpu->n_threads) if (a->n * a->k >= ZN_SERIAL_BELOW)
+#pragma omp parallel num_threads(cpu->n_threads) if (a->n * a->k >= SERIAL_BELOW)
     {
         int64_t share = omp_get_thread_num(), n_shares = omp_get_num_threads();
         run(a, a->n * share / n_shares, a->n * (share + 1) / n_shares);
@@ -249,7 +250,7 @@ static void by_chunks(const struct zn_cpu *cpu, const struct zn_gemv_args *a, ta
 {
     int64_t n_stripes = zn_pieces(a->n, STRIPE), n_chunks = zn_pieces(a->k, ZN_GEMV_DEPTH);
     int64_t n_elements = a->rows * a->n;
-#pragma omp parallel num_threads(cpu->n_threads) if (a->n * a->k >= ZN_SERIAL_BELOW)
+#pragma omp parallel num_threads(cpu->n_threads) if (a->n * a->k >= SERIAL_BELOW)
     {
 #pragma omp for schedule(static)
         for (int64_t t = 0; t < n_stripes * n_chunks; t++)
