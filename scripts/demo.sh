@@ -38,6 +38,6 @@ after=$(heldout "$output/after")
 echo "== loss on text it has never seen: $before before, $after after (nats a byte)"
 if has generate; then
     echo "== and it writes:"
-    "$zinc" generate --model "$output/after" --prompt "And God said" --max-tokens 200
+    "$zinc" generate --model "$output/after" --prompt "And God said" --max-tokens 200 --temperature 0.7
 fi
 echo "The model is in $output/after; any hub tool opens it."
