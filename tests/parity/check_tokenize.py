@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`zinc tokenize` as a person runs it, against the `tokenizers` library.
 
-    check_tokenizer_speed.py ZINC TOKENIZERS WORK
+    check_tokenize.py ZINC TOKENIZERS WORK
 """
 import json
 import os

@@ -30,6 +30,6 @@ for family in "${families[@]}"; do
     "$python" "$here/compare_tokenizers.py" "$lines" "$kept/$family" "$n_random" || failures=$((failures + 1))
 done
 
-"$python" "$here/check_tokenizer_speed.py" "$zinc" "$kept" "$work" || failures=$((failures + 1))
+"$python" "$here/check_tokenize.py" "$zinc" "$kept" "$work" || failures=$((failures + 1))
 echo "${#families[@]} families, $failures failures"
 ((failures == 0))
