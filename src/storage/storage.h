@@ -1,0 +1,87 @@
+/* Asynchronous storage for offloaded states: one flat space of bytes for each rank, kept in swap
+ * files that nobody else sees and that are gone when the process ends, however it ends
+ * (ZeRO-Infinity's offload engine).
+ *
+ * Offsets, sizes and buffers are multiples of ZN_STORAGE_ALIGNMENT, as O_DIRECT wants. Requests run
+ * at once and in any order; who needs an order waits for the event in between. Between submission
+ * and the event a buffer belongs to the storage. A transfer that comes back short is resubmitted;
+ * one that fails fails its event with path and cause. All functions are called from one thread,
+ * the engine's, and none is collective. */
+#ifndef ZN_STORAGE_STORAGE_H
+#define ZN_STORAGE_STORAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/event.h"
+#include "memory/ledger.h"
+
+enum { ZN_STORAGE_ALIGNMENT = 4096 };
+
+typedef struct zn_storage zn_storage;
+
+/* Events of requests still under way are set before it returns. NULL is legal. */
+void zn_storage_destroy(zn_storage *storage);
+
+/* Do not block for the transfer; may block for room in the queue. `after` (NULL: none) must be done
+ * before the transfer begins; where it failed, so does the request. */
+zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+                          zn_event *done);
+zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
+                           zn_event *after, zn_event *done);
+
+/* Says that transfers will come from this memory: it is registered with the system where that is
+ * possible. Best effort; nothing depends on it. */
+void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes);
+
+/* Payload since the start. */
+uint64_t zn_storage_bytes_read(const zn_storage *storage);
+uint64_t zn_storage_bytes_written(const zn_storage *storage);
+
+/* What does the work, for the log: "io_uring, O_DIRECT, 2 paths, blocks of 1 MiB, depth 8". Lives as
+ * long as the storage. */
+const char *zn_storage_description(const zn_storage *storage);
+
+/* Bytes of memory the storage holds for itself: for the ledger. */
+size_t zn_storage_buffer_bytes(const zn_storage *storage);
+
+/* ---- Backends ---- */
+
+typedef enum zn_storage_engine {
+    ZN_STORAGE_AUTO,    /* io_uring where it is to be had, else threads */
+    ZN_STORAGE_URING,
+    ZN_STORAGE_THREADS  /* a few threads with pread and pwrite */
+} zn_storage_engine;
+
+struct zn_storage_options {
+    const char *const *paths; /* folders; the space is striped over them */
+    size_t n_paths;
+    uint64_t n_bytes;    /* of the whole space, preallocated: a full disk is an error now */
+    bool allow_buffered; /* file systems in memory or without O_DIRECT */
+    zn_storage_engine engine;
+    size_t block_bytes;  /* 0: measured. A larger request is cut into blocks */
+    int depth;           /* 0: measured. Blocks under way at once */
+};
+
+/* Real files: one a path, unnamed (O_TMPFILE, or unlinked at once), mode 0600. */
+zn_status zn_storage_create_files(const struct zn_storage_options *options, zn_storage **storage);
+
+/* No files and a virtual clock: a request takes bytes / rate, reads and writes share the device. */
+struct zn_sim_storage {
+    uint64_t n_bytes;
+    double read_bytes, write_bytes; /* a second */
+    double latency;                 /* seconds a request */
+};
+zn_status zn_storage_create_sim(zn_clock *clock, const struct zn_sim_storage *sim, zn_storage **storage);
+
+/* For tests: passes requests on to `inner` (which it owns from now on) until the fault's turn. */
+struct zn_storage_fault {
+    uint64_t at_request;  /* counted from 0, reads and writes together */
+    int error;            /* errno of the failure, or 0 */
+    bool short_transfer;  /* instead: the device gives half of it, once */
+};
+zn_status zn_storage_create_faulty(zn_storage *inner, const struct zn_storage_fault *fault,
+                                   zn_storage **storage);
+
+#endif
