@@ -88,7 +88,7 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
             int64_t n = range.n - at < PIECE ? range.n - at : PIECE;
             status = zn_st_read_f32(found.file, found.tensor, range.first + at, n, piece);
             if (status == ZN_OK)
-                status = zn_engine_write_param(engine, p, range.first + at, piece, n);
+                status = zn_engine_write_state(engine, p, ZN_STATE_MASTER, range.first + at, piece, n);
         }
     }
     free(piece);
@@ -98,6 +98,8 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
 static zn_status write_piece(void *self, const zn_param *param, int64_t first, const float *values,
                              int64_t n_elements)
 {
+    if (!self) /* another rank writes */
+        return ZN_OK;
     return zn_st_writer_write_f32(self, (size_t)param->index, first, n_elements, values);
 }
 
@@ -129,7 +131,7 @@ zn_status zn_weights_export(zn_engine *engine, zn_comm *comm, const zn_model *mo
     zn_status status = writes ? create_writer(model, folder, style, &writer) : ZN_OK;
     status = zn_comm_agree(comm, status);
     if (status == ZN_OK)
-        status = zn_engine_stream_params(engine, write_piece, writer);
+        status = zn_engine_stream_state(engine, ZN_STATE_MASTER, write_piece, writer);
     if (status == ZN_OK)
         status = zn_comm_agree(comm, writes ? zn_st_writer_finish(writer) : ZN_OK);
     zn_st_writer_destroy(writer);

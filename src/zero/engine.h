@@ -61,19 +61,33 @@ zn_status zn_engine_take_plan(zn_engine *engine, zn_engine_plan *plan);
  * bring all; at stage 0 each brings all of them. */
 struct zn_range zn_engine_brings(const zn_engine *engine, const zn_param *param);
 
-/* Not collective: sets elements that this rank brings, from values or by the declaration. */
-zn_status zn_engine_write_param(zn_engine *engine, const zn_param *param, int64_t first,
-                                const float *values, int64_t n_elements);
+/* Not collective: sets the elements that this rank brings by the declaration. */
 zn_status zn_engine_init_param(zn_engine *engine, const zn_param *param, uint64_t seed);
 
 /* Ends the filling: from now on every rank has what its stage keeps. */
 zn_status zn_engine_publish(zn_engine *engine);
 
-/* Hands all parameters (their fp32 masters) piece by piece to `take` on rank 0; memory does not grow with
- * the model. A failure of take ends it on every rank. */
+/* The fp32 states of a parameter. The master is the parameter itself in fp32 training. */
+typedef enum zn_state { ZN_STATE_MASTER, ZN_STATE_EXP_AVG, ZN_STATE_EXP_AVG_SQ, ZN_N_STATES } zn_state;
+
+/* Not collective: whether the optimizer keeps this state (SGD has no second moment, and a first only with momentum). */
+bool zn_engine_has_state(const zn_engine *engine, zn_state state);
+
+/* Not collective: writes or reads elements that this rank brings, in whatever tier they are. Writing a
+ * master sets the working parameter too; zn_engine_publish ends the writing. */
+zn_status zn_engine_write_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,
+                                const float *values, int64_t n_elements);
+zn_status zn_engine_read_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,
+                               float *values, int64_t n_elements);
+
+/* Hands a state of all parameters piece by piece to `take` on every rank, in the order of parameters;
+ * memory does not grow with the model. A failure of take ends it on every rank. */
 typedef zn_status (*zn_take_values)(void *self, const zn_param *param, int64_t first,
                                     const float *values, int64_t n_elements);
-zn_status zn_engine_stream_params(zn_engine *engine, zn_take_values take, void *self);
+zn_status zn_engine_stream_state(zn_engine *engine, zn_state state, zn_take_values take, void *self);
+
+/* Not collective: for a run that goes on where another ended. */
+void zn_engine_set_updates(zn_engine *engine, int64_t n_updates);
 
 /* ---- Steps ---- */
 

@@ -10,12 +10,26 @@ struct zn_range zn_engine_brings(const zn_engine *e, const zn_param *p)
     return updated_range(e, p);
 }
 
-/* The fp32 values of a range: the master, or the parameter itself. */
-static zn_addr master_at(const zn_engine *e, const zn_param *p, int64_t first)
+/* The region that holds a state, and whether it holds whole units. */
+static const struct region *region_of(const zn_engine *e, zn_state state, bool *whole)
 {
-    const struct region *r = e->master.address ? &e->master : &e->parameters;
-    bool whole = e->master.address ? keeps_optimizer(e) : keeps_parameters(e);
+    const struct region *regions[] = {&e->master, &e->exp_avg, &e->exp_avg_sq};
+    bool is_param = state == ZN_STATE_MASTER && e->options.type == ZN_F32;
+    *whole = is_param ? keeps_parameters(e) : keeps_optimizer(e);
+    return is_param ? &e->parameters : regions[state];
+}
+
+static zn_addr state_at(const zn_engine *e, const zn_param *p, zn_state state, int64_t first)
+{
+    bool whole;
+    const struct region *r = region_of(e, state, &whole);
     return whole ? whole_at(e, r, sizeof(float), p, first) : owned_at(e, r, sizeof(float), p, first);
+}
+
+bool zn_engine_has_state(const zn_engine *e, zn_state state)
+{
+    bool whole;
+    return region_of(e, state, &whole)->address != 0;
 }
 
 /* The 16-bit working values follow their masters. */
@@ -27,17 +41,23 @@ static zn_status narrow(zn_engine *e, const zn_param *p, int64_t first, int64_t 
     zn_addr to = keeps_parameters(e) ? whole_at(e, &e->parameters, width, p, first)
                                      : owned_at(e, &e->parameters, width, p, first);
     return zn_run_cast(e->device, &(struct zn_cast_args){.dst = to,
-                                                         .src = master_at(e, p, first),
+                                                         .src = state_at(e, p, ZN_STATE_MASTER, first),
                                                          .dst_type = e->options.type,
                                                          .src_type = ZN_F32,
                                                          .n_elements = n_elements});
 }
 
-zn_status zn_engine_write_param(zn_engine *e, const zn_param *p, int64_t first, const float *values,
-                                int64_t n_elements)
+zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first,
+                                const float *values, int64_t n_elements)
 {
-    ZN_TRY(zn_device_write(e->device, master_at(e, p, first), values, (size_t)n_elements * sizeof(float)));
-    return narrow(e, p, first, n_elements);
+    ZN_TRY(zn_device_write(e->device, state_at(e, p, state, first), values, (size_t)n_elements * sizeof(float)));
+    return state == ZN_STATE_MASTER ? narrow(e, p, first, n_elements) : ZN_OK;
+}
+
+zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first, float *values,
+                               int64_t n_elements)
+{
+    return zn_device_read(e->device, values, state_at(e, p, state, first), (size_t)n_elements * sizeof(float));
 }
 
 zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
@@ -45,7 +65,7 @@ zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
     struct zn_range r = zn_engine_brings(e, p);
     if (r.n == 0)
         return ZN_OK;
-    zn_addr at = master_at(e, p, r.first);
+    zn_addr at = state_at(e, p, ZN_STATE_MASTER, r.first);
     if (p->init == ZN_INIT_NORMAL)
         ZN_TRY(zn_run_fill_normal(e->device, &(struct zn_fill_normal_args){.dst = at,
                                                                            .first = r.first,
@@ -69,8 +89,8 @@ zn_status zn_engine_publish(zn_engine *e)
     return ZN_OK;
 }
 
-/* One rank has all masters: it reads them piece by piece. */
-static zn_status stream_alone(zn_engine *e, int64_t piece, zn_take_values take, void *self)
+/* Every rank has all of it and reads it piece by piece. */
+static zn_status stream_alone(zn_engine *e, zn_state state, int64_t piece, zn_take_values take, void *self)
 {
     float *values = malloc((size_t)piece * sizeof *values);
     if (!values)
@@ -80,7 +100,7 @@ static zn_status stream_alone(zn_engine *e, int64_t piece, zn_take_values take, 
         const zn_param *p = &e->module->params[i];
         for (int64_t at = 0; at < p->n_elements && status == ZN_OK; at += piece) {
             int64_t n = p->n_elements - at < piece ? p->n_elements - at : piece;
-            status = zn_device_read(e->device, values, master_at(e, p, at), (size_t)n * sizeof(float));
+            status = zn_engine_read_state(e, p, state, at, values, n);
             if (status == ZN_OK)
                 status = take(self, p, at, values, n);
         }
@@ -105,13 +125,13 @@ static zn_status take_unit_range(const zn_engine *e, int unit, int64_t begin, co
     return ZN_OK;
 }
 
-/* Every rank lays a piece of its partition into its staging; all gather them; rank 0 takes. */
-static zn_status stream_unit(zn_engine *e, int unit, int64_t piece, float *values, zn_take_values take,
+/* Every rank lays a piece of its partition into its staging; all gather them and take. */
+static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t piece, float *values, zn_take_values take,
                              void *self)
 {
     const struct zn_unit *u = &e->units.units[unit];
-    const struct region *r = e->master.address ? &e->master : &e->parameters;
-    bool whole = e->master.address ? keeps_optimizer(e) : keeps_parameters(e);
+    bool whole;
+    const struct region *r = region_of(e, state, &whole);
     zn_event done;
     zn_event_init(&done);
     zn_status status = ZN_OK, taken = ZN_OK;
@@ -131,7 +151,7 @@ static zn_status stream_unit(zn_engine *e, int unit, int64_t piece, float *value
             status = zn_comm_gather(e->comm, &gather, &done);
         if (status == ZN_OK)
             status = zn_event_wait(&done, e->device->clock);
-        for (int rank = 0; e->rank == 0 && rank < e->n_ranks && status == ZN_OK && taken == ZN_OK; rank++) {
+        for (int rank = 0; rank < e->n_ranks && status == ZN_OK && taken == ZN_OK; rank++) {
             status = zn_device_read(e->device, values, all + (zn_addr)rank * n_bytes, n_bytes);
             if (status == ZN_OK)
                 taken = take_unit_range(e, unit, rank * u->partition + at, values, n, take, self);
@@ -141,17 +161,17 @@ static zn_status stream_unit(zn_engine *e, int unit, int64_t piece, float *value
     return status == ZN_OK ? zn_comm_agree(e->comm, taken) : status;
 }
 
-zn_status zn_engine_stream_params(zn_engine *e, zn_take_values take, void *self)
+zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values take, void *self)
 {
     int64_t piece = (int64_t)(e->staging.n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
     if (keeps_optimizer(e))
-        return zn_comm_agree(e->comm, e->rank == 0 ? stream_alone(e, piece, take, self) : ZN_OK);
+        return zn_comm_agree(e->comm, stream_alone(e, state, piece, take, self));
     float *values = malloc((size_t)piece * sizeof *values);
     if (!values)
         return zn_fail(ZN_ERR_MEMORY, "no memory to hand out parameters");
     zn_status status = ZN_OK;
     for (int u = 0; u < e->units.n_units && status == ZN_OK; u++)
-        status = stream_unit(e, u, piece, values, take, self);
+        status = stream_unit(e, state, u, piece, values, take, self);
     free(values);
     return status;
 }

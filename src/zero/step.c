@@ -93,3 +93,8 @@ int64_t zn_engine_updates(const zn_engine *e)
 {
     return e->n_updates;
 }
+
+void zn_engine_set_updates(zn_engine *e, int64_t n_updates)
+{
+    e->n_updates = n_updates;
+}
