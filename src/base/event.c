@@ -1,12 +1,19 @@
 /* Events on a mutex and a condition: whoever waits sleeps. */
 #include "base/event.h"
 
+#include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 void zn_event_init(zn_event *event)
 {
     pthread_mutex_init(&event->lock, NULL);
-    pthread_cond_init(&event->changed, NULL);
+    pthread_condattr_t attributes; /* zn_event_poll counts time that nobody sets back */
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&event->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     event->done = false;
     event->status = ZN_OK;
     event->time = 0;
@@ -35,6 +42,22 @@ void zn_event_set(zn_event *event, zn_status status, const char *message, double
     snprintf(event->message, sizeof event->message, "%s", message ? message : "");
     pthread_cond_broadcast(&event->changed);
     pthread_mutex_unlock(&event->lock);
+}
+
+bool zn_event_poll(zn_event *event, double seconds)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    int64_t nanoseconds = end.tv_nsec + (int64_t)(seconds * 1e9);
+    end.tv_sec += (time_t)(nanoseconds / 1000000000);
+    end.tv_nsec = (long)(nanoseconds % 1000000000);
+    pthread_mutex_lock(&event->lock);
+    int result = 0;
+    while (!event->done && seconds > 0 && result != ETIMEDOUT)
+        result = pthread_cond_timedwait(&event->changed, &event->lock, &end);
+    bool done = event->done;
+    pthread_mutex_unlock(&event->lock);
+    return done;
 }
 
 zn_status zn_event_wait(zn_event *event, zn_clock *clock)

@@ -28,6 +28,9 @@ void zn_event_reset(zn_event *event);
 /* Ends the event. `message` is the failure's text, or NULL. */
 void zn_event_set(zn_event *event, zn_status status, const char *message, double time);
 
+/* Whether the event is set; sleeps for it no longer than `seconds`. */
+bool zn_event_poll(zn_event *event, double seconds);
+
 /* Blocks until the event is set; its failure becomes the caller's. A virtual clock moves on to
  * the event's time. */
 zn_status zn_event_wait(zn_event *event, zn_clock *clock);

@@ -151,6 +151,33 @@ static void destroy_runs_what_is_queued(void **state)
     zn_stream_destroy(NULL);
 }
 
+static zn_status set_event(void *arg)
+{
+    usleep(2000);
+    zn_event_set(arg, ZN_OK, NULL, 0);
+    return ZN_OK;
+}
+
+static void polling_sees_an_event_or_gives_up(void **state)
+{
+    (void)state;
+    zn_clock clock;
+    zn_stream *stream;
+    zn_event event;
+    zn_clock_init_real(&clock);
+    zn_event_init(&event);
+    assert_false(zn_event_poll(&event, 0));
+    double start = zn_clock_now(&clock);
+    assert_false(zn_event_poll(&event, 0.01));
+    assert_true(zn_clock_now(&clock) - start >= 0.01);
+    assert_int_equal(zn_stream_create_thread(&clock, &stream), ZN_OK);
+    assert_int_equal(zn_stream_submit(stream, &(struct zn_task){.run = set_event, .arg = &event}), ZN_OK);
+    assert_true(zn_event_poll(&event, 1e6));
+    assert_true(zn_event_poll(&event, 0));
+    zn_stream_destroy(stream);
+    zn_event_fini(&event);
+}
+
 static void an_event_can_be_used_again(void **state)
 {
     (void)state;
@@ -267,6 +294,7 @@ int main(void)
         cmocka_unit_test(inline_failed_dependency_fails_the_task),
         cmocka_unit_test(thread_failed_dependency_fails_the_task),
         cmocka_unit_test(destroy_runs_what_is_queued),
+        cmocka_unit_test(polling_sees_an_event_or_gives_up),
         cmocka_unit_test(an_event_can_be_used_again),
         CASE(virtual_tasks_are_not_run),
         CASE(virtual_time_adds_up_on_one_stream),
