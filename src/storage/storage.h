@@ -17,25 +17,28 @@
 #include "base/event.h"
 #include "memory/ledger.h"
 
-enum { ZN_STORAGE_ALIGNMENT = 4096 };
+enum { ZN_STORAGE_ALIGNMENT = 4096, ZN_STORAGE_MAX_PATHS = 64 };
 
 typedef struct zn_storage zn_storage;
 
-/* Events of requests still under way are set before it returns. NULL is legal. */
+/* Blocks until all requests have ended, also those that still wait for their `after`. NULL is legal. */
 void zn_storage_destroy(zn_storage *storage);
 
-/* Do not block for the transfer; may block for room in the queue. `after` (NULL: none) must be done
- * before the transfer begins; where it failed, so does the request. */
+/* Do not block, neither for the transfer nor for `after` (NULL: none), which must be done before the
+ * transfer begins; where it failed, so does the request. `after` lives until `done` is set. A call
+ * that fails has begun nothing and leaves `done` alone. */
 zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
                           zn_event *done);
 zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
                            zn_event *after, zn_event *done);
 
 /* Says that transfers will come from this memory: it is registered with the system where that is
- * possible. Best effort; nothing depends on it. */
+ * possible, which pins its pages. Best effort; only speed depends on it. The memory must stay mapped
+ * as it is until the storage is destroyed. */
 void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes);
+size_t zn_storage_registered_bytes(const zn_storage *storage);
 
-/* Payload since the start. */
+/* Payload that was asked for since the start. */
 uint64_t zn_storage_bytes_read(const zn_storage *storage);
 uint64_t zn_storage_bytes_written(const zn_storage *storage);
 
@@ -58,30 +61,31 @@ struct zn_storage_options {
     const char *const *paths; /* folders; the space is striped over them */
     size_t n_paths;
     uint64_t n_bytes;    /* of the whole space, preallocated: a full disk is an error now */
-    bool allow_buffered; /* file systems in memory or without O_DIRECT */
+    bool allow_buffered; /* take file systems in memory or without O_DIRECT, too */
     zn_storage_engine engine;
     size_t block_bytes;  /* 0: measured. A larger request is cut into blocks */
-    int depth;           /* 0: measured. Blocks under way at once */
+    int depth;           /* 0: measured. Blocks under way at once, for each path */
+    const struct zn_storage_fault *fault; /* NULL: none */
+};
+
+/* For tests: the first block of one request meets with a fault inside the engine. The environment's
+ * ZINC_STORAGE_FAULT="REQUEST:NAME", NAME an errno like EIO or SHORT, comes before it. */
+struct zn_storage_fault {
+    uint64_t at_request; /* counted from 0, reads and writes together */
+    int error;           /* errno of the failure, or 0 */
+    bool short_transfer; /* instead: only half of it moves, once */
 };
 
 /* Real files: one a path, unnamed (O_TMPFILE, or unlinked at once), mode 0600. */
 zn_status zn_storage_create_files(const struct zn_storage_options *options, zn_storage **storage);
 
-/* No files and a virtual clock: a request takes bytes / rate, reads and writes share the device. */
+/* No files and a virtual clock: a request takes bytes / rate, reads and writes share the device. Of
+ * memory only addresses are looked at. */
 struct zn_sim_storage {
     uint64_t n_bytes;
     double read_bytes, write_bytes; /* a second */
-    double latency;                 /* seconds a request */
+    double latency;                 /* seconds from a transfer's end to its event; not of the device */
 };
-zn_status zn_storage_create_sim(zn_clock *clock, const struct zn_sim_storage *sim, zn_storage **storage);
-
-/* For tests: passes requests on to `inner` (which it owns from now on) until the fault's turn. */
-struct zn_storage_fault {
-    uint64_t at_request;  /* counted from 0, reads and writes together */
-    int error;            /* errno of the failure, or 0 */
-    bool short_transfer;  /* instead: the device gives half of it, once */
-};
-zn_status zn_storage_create_faulty(zn_storage *inner, const struct zn_storage_fault *fault,
-                                   zn_storage **storage);
+zn_status zn_storage_create_sim(zn_clock *clock, const struct zn_sim_storage *device, zn_storage **storage);
 
 #endif

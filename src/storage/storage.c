@@ -1,0 +1,78 @@
+/* The storage's functions: they check what they are given, count, and hand on to the backend. */
+#include "storage/private.h"
+
+static zn_status start(zn_storage *s, const struct storage_request *r)
+{
+    const uint64_t mask = ZN_STORAGE_ALIGNMENT - 1;
+    if ((r->offset & mask) || (r->n_bytes & mask) || ((uintptr_t)r->buffer & mask))
+        return zn_fail(ZN_ERR_INTERNAL, "storage: %zu bytes at offset %llu, memory %p: not multiples of %d",
+                       r->n_bytes, (unsigned long long)r->offset, (void *)r->buffer, ZN_STORAGE_ALIGNMENT);
+    if (r->offset > s->n_bytes || r->n_bytes > s->n_bytes - r->offset)
+        return zn_fail(ZN_ERR_INTERNAL, "storage: %zu bytes at offset %llu are beyond its %llu bytes", r->n_bytes,
+                       (unsigned long long)r->offset, (unsigned long long)s->n_bytes);
+    ZN_TRY(s->ops->start(s, r));
+    if (r->write)
+        s->bytes_written += r->n_bytes;
+    else
+        s->bytes_read += r->n_bytes;
+    return ZN_OK;
+}
+
+zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+                          zn_event *done)
+{
+    return start(storage, &(struct storage_request){.offset = offset,
+                                                    .buffer = buffer,
+                                                    .n_bytes = n_bytes,
+                                                    .after = after,
+                                                    .done = done});
+}
+
+zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
+                           zn_event *after, zn_event *done)
+{
+    /* A write only reads the memory; the request has one field for both directions. */
+    return start(storage, &(struct storage_request){.write = true,
+                                                    .offset = offset,
+                                                    .buffer = (unsigned char *)(uintptr_t)buffer,
+                                                    .n_bytes = n_bytes,
+                                                    .after = after,
+                                                    .done = done});
+}
+
+void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes)
+{
+    if (storage->ops->register_memory && n_bytes > 0)
+        storage->ops->register_memory(storage, address, n_bytes);
+}
+
+void zn_storage_destroy(zn_storage *storage)
+{
+    if (storage)
+        storage->ops->destroy(storage);
+}
+
+uint64_t zn_storage_bytes_read(const zn_storage *storage)
+{
+    return storage->bytes_read;
+}
+
+uint64_t zn_storage_bytes_written(const zn_storage *storage)
+{
+    return storage->bytes_written;
+}
+
+const char *zn_storage_description(const zn_storage *storage)
+{
+    return storage->description;
+}
+
+size_t zn_storage_buffer_bytes(const zn_storage *storage)
+{
+    return storage->buffer_bytes;
+}
+
+size_t zn_storage_registered_bytes(const zn_storage *storage)
+{
+    return storage->registered_bytes;
+}
