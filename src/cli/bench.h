@@ -1,0 +1,17 @@
+/* The measurements of `zinc bench`. Each is one file with one function, which gets its own name as
+ * argv[0] and returns the exit code. */
+#ifndef ZN_CLI_BENCH_H
+#define ZN_CLI_BENCH_H
+
+/* Those of this build: NAME(name, one line for `zinc bench --help`). */
+#define ZN_CLI_BENCHES(X)                                                                          \
+    X(io, "swap on disk, beside fio")
+
+/* Those that are planned, refused by name. */
+#define ZN_CLI_BENCHES_LATER "adam", "gemm", "comm", "step"
+
+#define ZN_CLI_BENCH_DECLARE(name, summary) int zn_cli_bench_##name(int argc, char **argv);
+ZN_CLI_BENCHES(ZN_CLI_BENCH_DECLARE)
+#undef ZN_CLI_BENCH_DECLARE
+
+#endif
