@@ -21,9 +21,10 @@ struct zn_step_report {
     bool skipped;
     const char *reason;        /* of a skipped step */
     double eval_loss;          /* NaN when not evaluated at this step */
-    size_t device_bytes;       /* peak of the ledger */
+    size_t device_bytes, host_bytes, nvme_bytes; /* peaks of the ledger */
     size_t resident_bytes;     /* peak of the process */
     uint64_t comm_bytes;       /* sent by this rank in this step */
+    uint64_t nvme_read_bytes, nvme_write_bytes; /* in this step */
 };
 
 /* Where the run's bytes will be, before any is allocated. */
@@ -31,9 +32,11 @@ struct zn_plan_report {
     const char *architecture;
     int64_t n_parameters;
     int64_t steps, tokens_per_step;
-    size_t parameters, gradients, optimizer, activations, buffers; /* bytes */
+    size_t bytes[5][3]; /* parameters, gradients, optimizer, activations, buffers; on device, host, nvme */
+    size_t process_bytes; /* what the process holds besides */
     size_t memory_limit;
-    bool recompute;
+    bool recompute, vertical;
+    size_t tile_bytes; /* 0: no tiles */
     int ranks, stage;
     const char *precision;
     int threads;
@@ -81,6 +84,16 @@ struct zn_train_options {
     const char *const *freeze;    /* globs over parameter names, which are then not trained */
     size_t n_freeze;
     const char *reduce;           /* every, last; NULL: last where it costs no memory */
+    const char *offload_optimizer, *offload_param, *offload_gradients, *offload_activations; /* none, cpu, nvme;
+                                     NULL: by the plan */
+    const char *const *nvme_paths; /* folders for swap; none: the output folder */
+    size_t n_nvme_paths;
+    bool allow_buffered_swap;     /* swap on file systems in memory or without O_DIRECT */
+    size_t tile_limit;            /* parameters above are split; 0: none, SIZE_MAX: by the plan */
+    size_t host_cache;            /* of optimizer states on NVMe; SIZE_MAX: by the plan */
+    const char *schedule;         /* horizontal (NULL), vertical */
+    bool optimizer_in_backward;
+    int64_t delayed_update;       /* after so many updates; -1: never */
     size_t prefetch_bytes;        /* SIZE_MAX: by the plan */
     size_t persist_below;         /* bytes; SIZE_MAX: by the plan */
     size_t memory_limit;          /* of this process; 0: its share of 90% of what the machine leaves */

@@ -32,37 +32,104 @@ static zn_tensor *run_segment(const zn_module *module, zn_tape *tape, int segmen
     return y;
 }
 
-zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batch,
-                          bool recompute)
+/* One run through the module. x[s·n + a] goes into segment s in micro-batch a. */
+struct training {
+    const zn_module *module;
+    zn_tape *tape;
+    const struct zn_batch *batches;
+    int64_t n;
+    const struct zn_module_style *style;
+    zn_tensor **x;
+    struct zn_node **marks; /* by segment, without recompute */
+};
+
+/* What goes into the first segment is tokens, into the last one needed at once. */
+static bool is_saved(const struct training *r, int s)
 {
-    int n = module->n_segments;
-    zn_tensor **x = calloc((size_t)n + 1, sizeof(zn_tensor *)); /* x[s] goes into segment s */
-    struct zn_node **mark = calloc((size_t)n, sizeof(struct zn_node *));
-    zn_status status = ZN_OK;
-    if (!x || !mark) {
-        status = zn_fail(ZN_ERR_MEMORY, "no memory for %d segments", n);
-        goto done;
+    return r->style->saves && s > 0 && s < r->module->n_segments - 1;
+}
+
+static void forward_segment(const struct training *r, int s)
+{
+    zn_tape_record(r->tape, !r->style->recompute);
+    r->marks[s] = zn_tape_mark(r->tape);
+    for (int64_t a = 0; a < r->n; a++) {
+        int64_t at = s * r->n + a;
+        r->x[at + r->n] = run_segment(r->module, r->tape, s, r->x[at], &r->batches[a]);
+        if (is_saved(r, s))
+            zn_tape_save(r->tape, at, r->x[at]);
     }
-    for (int s = 0; s < n; s++) {
-        mark[s] = zn_tape_mark(tape);
-        zn_tape_record(tape, !recompute || s == n - 1);
-        x[s + 1] = run_segment(module, tape, s, x[s], batch);
-        zn_tape_segment_end(tape, s, false);
+    zn_tape_segment_end(r->tape, s, false);
+}
+
+/* The order in which backward wants what was saved. */
+static void prefetch_after(const struct training *r, int s, int64_t a)
+{
+    int64_t next = a + 1 < r->n ? a + 1 : 0;
+    int segment = a + 1 < r->n ? s : s - 1;
+    if (segment >= 0 && is_saved(r, segment))
+        zn_tape_prefetch(r->tape, segment * r->n + next, r->x[segment * r->n + next]);
+}
+
+/* The last segment: its backward follows its forward. */
+static zn_status run_last(const struct training *r)
+{
+    int s = r->module->n_segments - 1;
+    zn_tape_record(r->tape, true);
+    for (int64_t a = 0; a < r->n; a++) {
+        int64_t at = s * r->n + a;
+        struct zn_node *mark = zn_tape_mark(r->tape);
+        run_segment(r->module, r->tape, s, r->x[at], &r->batches[a]);
+        if (r->n == 1)
+            zn_tape_segment_end(r->tape, s, false);
+        prefetch_after(r, s, a);
+        zn_tape_backward(r->tape, mark);
     }
-    status = zn_tape_status(tape);
-    for (int s = n - 1; s >= 0 && status == ZN_OK; s--) {
-        if (recompute && s < n - 1) {
-            zn_tape_record(tape, true);
-            zn_tensor *again = run_segment(module, tape, s, x[s], batch);
-            zn_tape_pass_gradient(tape, again, x[s + 1]);
-        }
-        zn_tape_backward(tape, mark[s]);
-        zn_tape_segment_end(tape, s, true);
-        status = zn_tape_status(tape);
-    }
-done:
-    free(mark);
-    free(x);
+    zn_tape_segment_end(r->tape, s, true);
+    return zn_tape_status(r->tape);
+}
+
+static void run_again(const struct training *r, int s, int64_t a)
+{
+    int64_t at = s * r->n + a;
+    struct zn_node *mark = zn_tape_mark(r->tape);
+    if (is_saved(r, s))
+        r->x[at] = zn_tape_load(r->tape, at, r->x[at]);
+    prefetch_after(r, s, a);
+    zn_tensor *again = run_segment(r->module, r->tape, s, r->x[at], &r->batches[a]);
+    zn_tape_pass_gradient(r->tape, again, r->x[at + r->n]);
+    zn_tape_backward(r->tape, mark);
+}
+
+static zn_status backward_segment(const struct training *r, int s)
+{
+    zn_tape_record(r->tape, true);
+    if (!r->style->recompute)
+        zn_tape_backward(r->tape, r->marks[s]);
+    for (int64_t a = 0; r->style->recompute && a < r->n; a++)
+        run_again(r, s, a);
+    zn_tape_segment_end(r->tape, s, true);
+    return zn_tape_status(r->tape);
+}
+
+zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batches, int64_t n,
+                          const struct zn_module_style *style)
+{
+    int n_segments = module->n_segments;
+    if (n > 1 && !style->recompute)
+        return zn_fail(ZN_ERR_INTERNAL, "several micro-batches at once need recompute");
+    struct training r = {.module = module, .tape = tape, .batches = batches, .n = n, .style = style};
+    r.x = calloc((size_t)((n_segments + 1) * n), sizeof(zn_tensor *));
+    r.marks = calloc((size_t)n_segments, sizeof(struct zn_node *));
+    zn_status status = r.x && r.marks ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for %d segments", n_segments);
+    for (int s = 0; s < n_segments - 1 && status == ZN_OK; s++)
+        forward_segment(&r, s);
+    if (status == ZN_OK)
+        status = run_last(&r);
+    for (int s = n_segments - 2; s >= 0 && status == ZN_OK; s--)
+        status = backward_segment(&r, s);
+    free(r.marks);
+    free(r.x);
     return status;
 }
 

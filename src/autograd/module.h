@@ -38,11 +38,16 @@ void zn_module_destroy(zn_module *module); /* NULL is legal */
 zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
                           const struct zn_batch *batch);
 
-/* Forward and backward of one micro-batch. With recompute, only what lies between segments is
- * kept and each segment is run again before its backward: the same bits, less memory, a third
- * more work. The last segment is not, as its backward follows at once. */
-zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batch,
-                          bool recompute);
+struct zn_module_style {
+    bool recompute; /* only what lies between segments is kept, each segment is run again before its backward */
+    bool saves;     /* with recompute: what lies between segments is kept by the tape's hooks */
+};
+
+/* Forward and backward of n micro-batches, all of a segment before the next segment (the vertical
+ * schedule); with recompute unless n is 1. Recompute gives the same bits with less memory and a third
+ * more work. The last segment is not run again, as its backward follows at once. */
+zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batches, int64_t n,
+                          const struct zn_module_style *style);
 
 /* The tokens of the batch, one row, after those of the tape's cache. Without `logits` the last
  * segment is left out. */

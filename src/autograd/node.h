@@ -23,7 +23,7 @@ struct zn_tensor {
     struct gradient *gradient;
 };
 
-enum { NODE_INPUTS = 3, NODE_PARAMS = 2, NODE_EXTRAS = 2, NODE_ACQUIRED = 4 };
+enum { NODE_INPUTS = 3, NODE_PARAMS = 2, NODE_EXTRAS = 2 };
 
 struct zn_node;
 
@@ -85,8 +85,16 @@ void tape_cache_take(zn_tape *t, int64_t width, zn_addr *keys, zn_addr *values);
 zn_addr tape_use(zn_tape *t, const zn_tensor *tensor);
 zn_status tape_scratch(zn_tape *t, size_t n_bytes, zn_addr *address);
 
-/* Values of a parameter, held until the operator ends; NULL gives 0. */
+/* Values of a parameter that is whole, until another is asked for; NULL gives 0. */
 zn_status tape_param(zn_tape *t, const zn_param *param, zn_addr *address);
+
+/* The same tile by tile: for (row = 0; row < rows; row += tile.n_rows), with the tile at `row`. */
+struct tile {
+    int64_t row, n_rows;
+    zn_addr address;
+};
+zn_status tape_tile(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile);
+bool tape_is_tiled(const zn_tape *t, const zn_param *param);
 
 /* The gradient of a tensor as far as it was contributed, or 0. */
 zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor);
@@ -99,9 +107,11 @@ zn_status tape_contributed(zn_tape *t, zn_tensor *tensor, struct gradient *fresh
 /* The contribution is the gradient of another tensor, unchanged. */
 zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *like);
 
-/* The same for a parameter; param NULL or frozen gives 0. */
+/* The same for a parameter, or for its tile at a row; param NULL or frozen gives 0. */
 zn_status tape_open_gradient(zn_tape *t, const zn_param *param, zn_addr *address);
 zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address);
+zn_status tape_open_tile_gradient(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile);
+zn_status tape_close_tile_gradient(zn_tape *t, const zn_param *param, const struct tile *tile);
 
 /* y(rows, out) = x · weight + bias for any number of rows; in a pass with a cache. y and x have no
  * gaps between their rows. */

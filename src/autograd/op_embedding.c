@@ -1,43 +1,67 @@
 /* Token and position embedding. */
 #include "autograd/node.h"
 
-static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
+/* y(row) = table(id), plus what is added by position; either may be 0. */
+static zn_status take_rows(zn_tape *t, struct zn_node *n, const struct tile *table, zn_addr positions)
 {
-    zn_addr table, positions;
-    ZN_TRY(tape_param(t, n->param[0], &table));
-    ZN_TRY(tape_param(t, n->param[1], &positions));
-    if (positions)
-        positions += (zn_addr)(tape_past(t) * tensor_cols(n->out)) * zn_dtype_bytes(tape_param_type(t));
     return zn_run_embedding_forward(
         tape_device(t), &(struct zn_embedding_forward_args){.y = tape_use(t, n->out),
-                                                            .table = table,
+                                                            .table = table->address,
                                                             .positions = positions,
                                                             .ids = tape_use(t, n->in[0]),
                                                             .rows = tensor_rows(n->out),
                                                             .width = tensor_cols(n->out),
                                                             .period = n->out->dims[1],
+                                                            .first_id = table->row,
+                                                            .n_ids = table->n_rows,
                                                             .table_type = tape_param_type(t)});
 }
 
-static zn_status embedding_backward(zn_tape *t, struct zn_node *n)
+static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
 {
-    zn_addr d_table, d_positions, dy = tape_gradient(t, n->out);
-    ZN_TRY(tape_open_gradient(t, n->param[0], &d_table));
-    ZN_TRY(tape_open_gradient(t, n->param[1], &d_positions));
-    if (!d_table && !d_positions)
+    zn_addr positions;
+    struct tile table;
+    for (int64_t row = 0; row < n->param[0]->dims[0]; row += table.n_rows) {
+        ZN_TRY(tape_tile(t, n->param[0], row, &table));
+        ZN_TRY(take_rows(t, n, &table, 0));
+    }
+    if (!n->param[1])
         return ZN_OK;
-    ZN_TRY(zn_run_embedding_backward(tape_device(t),
+    ZN_TRY(tape_param(t, n->param[1], &positions));
+    positions += (zn_addr)(tape_past(t) * tensor_cols(n->out)) * zn_dtype_bytes(tape_param_type(t));
+    return take_rows(t, n, &(struct tile){0}, positions);
+}
+
+static zn_status add_rows(zn_tape *t, struct zn_node *n, const struct tile *d_table, zn_addr d_positions)
+{
+    return zn_run_embedding_backward(tape_device(t),
                                      &(struct zn_embedding_backward_args){
-                                         .d_table = d_table,
+                                         .d_table = d_table->address,
                                          .d_positions = d_positions,
-                                         .dy = dy,
+                                         .dy = tape_gradient(t, n->out),
                                          .ids = tape_use(t, n->in[0]),
                                          .rows = tensor_rows(n->out),
                                          .width = tensor_cols(n->out),
                                          .period = n->out->dims[1],
-                                         .n_ids = n->param[0]->dims[0],
-                                         .n_positions = n->param[1] ? n->param[1]->dims[0] : 0}));
-    ZN_TRY(tape_close_gradient(t, n->param[0], d_table));
+                                         .first_id = d_table->row,
+                                         .n_ids = d_table->n_rows,
+                                         .n_positions = n->param[1] ? n->param[1]->dims[0] : 0});
+}
+
+static zn_status embedding_backward(zn_tape *t, struct zn_node *n)
+{
+    struct tile d_table;
+    for (int64_t row = 0; row < n->param[0]->dims[0]; row += d_table.n_rows) {
+        ZN_TRY(tape_open_tile_gradient(t, n->param[0], row, &d_table));
+        if (!d_table.address)
+            break;
+        ZN_TRY(add_rows(t, n, &d_table, 0));
+        ZN_TRY(tape_close_tile_gradient(t, n->param[0], &d_table));
+    }
+    zn_addr d_positions;
+    ZN_TRY(tape_open_gradient(t, n->param[1], &d_positions));
+    if (d_positions)
+        ZN_TRY(add_rows(t, n, &(struct tile){0}, d_positions));
     return tape_close_gradient(t, n->param[1], d_positions);
 }
 

@@ -1,22 +1,23 @@
 /* The output layer with cross-entropy, over chunks of tokens and panels of the vocabulary.
  *
  * Logits of all tokens never exist at once. With `keep_logits` those of one chunk of tokens do,
- * and serve loss and gradient; without, only one panel of them does: a first sweep over the
- * panels finds each row's log-sum-exp, a second computes the logits again and their gradient.
- * Panels and chunks are whole blocks of the grid of matrix products and both ways add in the
- * same order, so they give the same bits. */
+ * and serve loss and gradient; without, or when the weight comes in tiles, only one panel of them
+ * does: a first sweep over the panels finds each row's log-sum-exp, a second computes the logits
+ * again and their gradient. Panels and chunks are whole blocks of the grid of matrix products, tiles
+ * whole panels, and both ways add in the same order, so they give the same bits. */
 #include "autograd/node.h"
 
-enum { HEAD_TOKENS = 256, HEAD_PANEL = 4096 };
+enum { HEAD_TOKENS = 256, HEAD_PANEL = 1024 };
 
 struct sweep {
     zn_tape *t;
     const struct zn_head *head;
-    zn_addr x, weight, targets;
+    zn_addr x, targets;
+    struct tile weight, dw; /* the present ones; dw is 0 when not wanted */
     zn_addr row_max, row_sum, target_logit; /* running statistics; row_sum ends as log-sum-exp */
     zn_addr logits;
     int64_t logits_stride;
-    zn_addr dx, dw; /* 0 when not wanted */
+    zn_addr dx; /* 0 when not wanted */
     int64_t rows, width, vocabulary;
 };
 
@@ -30,15 +31,40 @@ static zn_addr float_at(zn_addr base, int64_t index)
     return base ? base + (zn_addr)index * sizeof(float) : 0;
 }
 
-/* Rows of the weight from `row` on. */
+/* Rows of the weight from `row` on, which is in the present tile. */
 static zn_addr weight_at(const struct sweep *s, int64_t row)
 {
-    return s->weight + (zn_addr)(row * s->width) * zn_dtype_bytes(tape_param_type(s->t));
+    return s->weight.address +
+           (zn_addr)((row - s->weight.row) * s->width) * zn_dtype_bytes(tape_param_type(s->t));
 }
 
 static int64_t chunk_rows(const struct sweep *s, int64_t row)
 {
     return least(HEAD_TOKENS, s->rows - row);
+}
+
+/* Panels come in order, so a tile begins where the one before it ended. */
+static zn_status reach_tile(struct sweep *s, int64_t col)
+{
+    if (s->weight.address && col >= s->weight.row && col < s->weight.row + s->weight.n_rows)
+        return ZN_OK;
+    return tape_tile(s->t, s->head->weight, col, &s->weight);
+}
+
+static zn_status open_tile(struct sweep *s, int64_t col)
+{
+    if (s->dw.n_rows > 0 && col < s->dw.row + s->dw.n_rows)
+        return ZN_OK;
+    return tape_open_tile_gradient(s->t, s->head->weight, col, &s->dw);
+}
+
+/* Panels up to `end` are done. */
+static zn_status close_tile(struct sweep *s, int64_t end)
+{
+    if (end < s->dw.row + s->dw.n_rows)
+        return ZN_OK;
+    ZN_TRY(tape_close_tile_gradient(s->t, s->head->weight, &s->dw));
+    return ZN_OK;
 }
 
 /* logits(chunk, panel) = x(chunk) · weight(panel)ᵀ */
@@ -115,12 +141,12 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
                                                   .c_stride = s->width,
                                                   .b_type = tape_param_type(s->t),
                                                   .adds = col > 0}));
-    if (!s->dw)
+    if (!s->dw.address)
         return ZN_OK;
     return zn_run_gemm(tape_device(s->t),
                        &(struct zn_gemm_args){.a = s->logits,
                                               .b = float_at(s->x, row * s->width),
-                                              .c = float_at(s->dw, col * s->width),
+                                              .c = float_at(s->dw.address, (col - s->dw.row) * s->width),
                                               .m = cols,
                                               .n = s->width,
                                               .k = m,
@@ -132,10 +158,11 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
 }
 
 /* The loss alone, one panel of logits at a time; row_sum ends as log-sum-exp. */
-static zn_status sweep_loss(const struct sweep *s)
+static zn_status sweep_loss(struct sweep *s)
 {
     for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL) {
         int64_t cols = least(HEAD_PANEL, s->vocabulary - col);
+        ZN_TRY(reach_tile(s, col));
         for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
             ZN_TRY(compute_logits(s, row, col, cols));
             ZN_TRY(run_along(s, s->logits, row, col, cols));
@@ -146,20 +173,25 @@ static zn_status sweep_loss(const struct sweep *s)
     return ZN_OK;
 }
 
-static zn_status sweep_again(const struct sweep *s)
+static zn_status sweep_again(struct sweep *s)
 {
     for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL) {
         int64_t cols = least(HEAD_PANEL, s->vocabulary - col);
+        ZN_TRY(reach_tile(s, col));
+        ZN_TRY(open_tile(s, col));
         for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
             ZN_TRY(compute_logits(s, row, col, cols));
             ZN_TRY(differentiate(s, row, col, cols));
         }
+        ZN_TRY(close_tile(s, col + cols));
     }
     return ZN_OK;
 }
 
-static zn_status sweep_keeping(const struct sweep *s)
+static zn_status sweep_keeping(struct sweep *s)
 {
+    ZN_TRY(reach_tile(s, 0));
+    ZN_TRY(open_tile(s, 0));
     for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
         ZN_TRY(compute_logits(s, row, 0, s->vocabulary));
         for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL)
@@ -168,7 +200,7 @@ static zn_status sweep_keeping(const struct sweep *s)
         ZN_TRY(finish(s, row));
         ZN_TRY(differentiate(s, row, 0, s->vocabulary));
     }
-    return ZN_OK;
+    return close_tile(s, s->vocabulary);
 }
 
 static zn_status sweep_init(struct sweep *s, zn_tape *t, struct zn_node *n, bool whole_rows)
@@ -183,7 +215,6 @@ static zn_status sweep_init(struct sweep *s, zn_tape *t, struct zn_node *n, bool
                         .vocabulary = head->weight->dims[0]};
     s->logits_stride = whole_rows ? s->vocabulary : least(HEAD_PANEL, s->vocabulary);
     size_t n_logits = (size_t)(least(HEAD_TOKENS, s->rows) * s->logits_stride);
-    ZN_TRY(tape_param(t, head->weight, &s->weight));
     ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->row_max));
     ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->row_sum));
     ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->target_logit));
@@ -203,17 +234,17 @@ static zn_status head_backward(zn_tape *t, struct zn_node *n)
 {
     struct sweep s;
     struct gradient *dx;
-    ZN_TRY(sweep_init(&s, t, n, n->as.head.keep_logits));
+    bool keeps = n->as.head.keep_logits && !tape_is_tiled(t, n->param[0]);
+    ZN_TRY(sweep_init(&s, t, n, keeps));
     ZN_TRY(tape_contribution(t, n->in[0], &dx));
-    ZN_TRY(tape_open_gradient(t, n->as.head.weight, &s.dw));
     s.dx = gradient_address(dx);
-    if (n->as.head.keep_logits) {
+    if (keeps) {
         ZN_TRY(sweep_keeping(&s));
     } else {
         ZN_TRY(sweep_loss(&s));
+        s.weight = (struct tile){0};
         ZN_TRY(sweep_again(&s));
     }
-    ZN_TRY(tape_close_gradient(t, n->as.head.weight, s.dw));
     return tape_contributed(t, n->in[0], dx);
 }
 

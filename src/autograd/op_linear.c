@@ -11,7 +11,36 @@ static int64_t columns_out(const struct zn_node *n)
     return n->param[0]->dims[n->as.linear.layout == ZN_OUT_IN ? 0 : 1];
 }
 
-/* y = x Wᵀ + b, W stored (out,in); y = x W + b, W stored (in,out). */
+static zn_addr float_at(zn_addr base, int64_t index)
+{
+    return base + (zn_addr)index * sizeof(float);
+}
+
+/* y += b. */
+static zn_status add_bias(zn_tape *t, struct zn_node *n)
+{
+    zn_addr bias;
+    if (!n->param[1])
+        return ZN_OK;
+    ZN_TRY(tape_param(t, n->param[1], &bias));
+    int64_t out = columns_out(n);
+    return zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = tape_use(t, n->in[0]),
+                                                              .b = bias,
+                                                              .c = tape_use(t, n->out),
+                                                              .bias = bias,
+                                                              .m = tensor_rows(n->in[0]),
+                                                              .n = out,
+                                                              .k = 0, /* nothing but the bias */
+                                                              .a_stride = columns_in(n),
+                                                              .b_stride = out,
+                                                              .c_stride = out,
+                                                              .b_type = tape_param_type(t),
+                                                              .bias_type = tape_param_type(t),
+                                                              .adds = true});
+}
+
+/* y = x Wᵀ + b, W stored (out,in); y = x W + b, W stored (in,out). A tile of W is some of the columns of
+ * y, or a part of the sum over k; tiles are whole blocks of the grid, so the products are the same. */
 static zn_status linear_forward(zn_tape *t, struct zn_node *n)
 {
     if (tape_cache(t))
@@ -21,72 +50,78 @@ static zn_status linear_forward(zn_tape *t, struct zn_node *n)
                                                  .bias = n->param[1],
                                                  .rows = tensor_rows(n->in[0]),
                                                  .layout = n->as.linear.layout});
-    int64_t in = columns_in(n), out = columns_out(n);
-    zn_addr weight, bias;
-    ZN_TRY(tape_param(t, n->param[0], &weight));
-    ZN_TRY(tape_param(t, n->param[1], &bias));
-    return zn_run_gemm(tape_device(t),
-                       &(struct zn_gemm_args){.a = tape_use(t, n->in[0]),
-                                              .b = weight,
-                                              .c = tape_use(t, n->out),
-                                              .bias = bias,
-                                              .m = tensor_rows(n->in[0]),
-                                              .n = out,
-                                              .k = in,
-                                              .a_stride = in,
-                                              .b_stride = n->param[0]->dims[1],
-                                              .c_stride = out,
-                                              .b_type = tape_param_type(t),
-                                              .bias_type = tape_param_type(t),
-                                              .transpose_b = n->as.linear.layout == ZN_OUT_IN});
+    int64_t in = columns_in(n), out = columns_out(n), row = 0;
+    bool out_in = n->as.linear.layout == ZN_OUT_IN;
+    zn_addr x = tape_use(t, n->in[0]), y = tape_use(t, n->out);
+    for (struct tile w; row < n->param[0]->dims[0]; row += w.n_rows) {
+        ZN_TRY(tape_tile(t, n->param[0], row, &w));
+        ZN_TRY(zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = out_in ? x : float_at(x, row),
+                                                                  .b = w.address,
+                                                                  .c = out_in ? float_at(y, row) : y,
+                                                                  .m = tensor_rows(n->in[0]),
+                                                                  .n = out_in ? w.n_rows : out,
+                                                                  .k = out_in ? in : w.n_rows,
+                                                                  .a_stride = in,
+                                                                  .b_stride = n->param[0]->dims[1],
+                                                                  .c_stride = out,
+                                                                  .b_type = tape_param_type(t),
+                                                                  .transpose_b = out_in,
+                                                                  .adds = !out_in && row > 0}));
+    }
+    return add_bias(t, n);
 }
 
 /* dx = dy W or dy Wᵀ. */
 static zn_status input_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
 {
     struct gradient *dx;
-    zn_addr weight;
     ZN_TRY(tape_contribution(t, n->in[0], &dx));
     if (!dx)
         return ZN_OK;
-    ZN_TRY(tape_param(t, n->param[0], &weight));
-    int64_t in = columns_in(n), out = columns_out(n);
-    ZN_TRY(zn_run_gemm(tape_device(t),
-                       &(struct zn_gemm_args){.a = dy,
-                                              .b = weight,
-                                              .c = dx->address,
-                                              .m = tensor_rows(n->in[0]),
-                                              .n = in,
-                                              .k = out,
-                                              .a_stride = out,
-                                              .b_stride = n->param[0]->dims[1],
-                                              .c_stride = in,
-                                              .b_type = tape_param_type(t),
-                                              .transpose_b = n->as.linear.layout == ZN_IN_OUT}));
+    int64_t in = columns_in(n), out = columns_out(n), row = 0;
+    bool out_in = n->as.linear.layout == ZN_OUT_IN;
+    for (struct tile w; row < n->param[0]->dims[0]; row += w.n_rows) {
+        ZN_TRY(tape_tile(t, n->param[0], row, &w));
+        ZN_TRY(zn_run_gemm(tape_device(t),
+                           &(struct zn_gemm_args){.a = out_in ? float_at(dy, row) : dy,
+                                                  .b = w.address,
+                                                  .c = out_in ? dx->address : float_at(dx->address, row),
+                                                  .m = tensor_rows(n->in[0]),
+                                                  .n = out_in ? in : w.n_rows,
+                                                  .k = out_in ? w.n_rows : out,
+                                                  .a_stride = out,
+                                                  .b_stride = n->param[0]->dims[1],
+                                                  .c_stride = in,
+                                                  .b_type = tape_param_type(t),
+                                                  .transpose_b = !out_in,
+                                                  .adds = out_in && row > 0}));
+    }
     return tape_contributed(t, n->in[0], dx);
 }
 
 /* dW(out,in) = dyᵀ x, or dW(in,out) = xᵀ dy. */
 static zn_status weight_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
 {
-    zn_addr dw;
-    ZN_TRY(tape_open_gradient(t, n->param[0], &dw));
-    if (!dw)
-        return ZN_OK;
-    int64_t in = columns_in(n), out = columns_out(n);
+    int64_t in = columns_in(n), out = columns_out(n), row = 0;
     zn_addr x = tape_use(t, n->in[0]);
     bool out_in = n->as.linear.layout == ZN_OUT_IN;
-    ZN_TRY(zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = out_in ? dy : x,
-                                                              .b = out_in ? x : dy,
-                                                              .c = dw,
-                                                              .m = out_in ? out : in,
-                                                              .n = out_in ? in : out,
-                                                              .k = tensor_rows(n->in[0]),
-                                                              .a_stride = out_in ? out : in,
-                                                              .b_stride = out_in ? in : out,
-                                                              .c_stride = out_in ? in : out,
-                                                              .transpose_a = true}));
-    return tape_close_gradient(t, n->param[0], dw);
+    for (struct tile dw; row < n->param[0]->dims[0]; row += dw.n_rows) {
+        ZN_TRY(tape_open_tile_gradient(t, n->param[0], row, &dw));
+        if (!dw.address)
+            return ZN_OK;
+        ZN_TRY(zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = float_at(out_in ? dy : x, row),
+                                                                  .b = out_in ? x : dy,
+                                                                  .c = dw.address,
+                                                                  .m = dw.n_rows,
+                                                                  .n = out_in ? in : out,
+                                                                  .k = tensor_rows(n->in[0]),
+                                                                  .a_stride = out_in ? out : in,
+                                                                  .b_stride = out_in ? in : out,
+                                                                  .c_stride = out_in ? in : out,
+                                                                  .transpose_a = true}));
+        ZN_TRY(tape_close_tile_gradient(t, n->param[0], &dw));
+    }
+    return ZN_OK;
 }
 
 static zn_status bias_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)

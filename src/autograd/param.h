@@ -5,6 +5,7 @@
 #ifndef ZN_AUTOGRAD_PARAM_H
 #define ZN_AUTOGRAD_PARAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "device/device.h"
@@ -22,6 +23,7 @@ typedef struct zn_param {
     int64_t n_elements;
     zn_init init;
     float stddev; /* of ZN_INIT_NORMAL */
+    bool stays_whole; /* its operator cannot take it in tiles */
 } zn_param;
 
 /* A table the model computes once on the host and every step reads (rotary angles). */
@@ -32,17 +34,27 @@ typedef struct zn_constant {
     const float *values; /* owned by the module */
 } zn_constant;
 
+/* A parameter may come in tiles, runs of its rows (the first of its dimensions). Operators that take
+ * two-dimensional parameters go through the tiles and use one at a time: what was acquired before
+ * may be gone once another is acquired. */
 struct zn_param_hooks {
-    /* The parameter's values, in the tape's working precision, until release. May block (gather). */
-    zn_status (*acquire)(void *self, const zn_param *param, zn_addr *address);
-    void (*release)(void *self, const zn_param *param);
-    /* Where one use of the parameter writes its whole gradient in fp32 (overwriting); 0 when none is
+    /* Rows of each tile but the last; all rows of a parameter that is whole. NULL: all are. */
+    int64_t (*tile_rows)(void *self, const zn_param *param);
+    /* The values of the tile that begins at the row, in the tape's working precision. May block (gather). */
+    zn_status (*acquire)(void *self, const zn_param *param, int64_t row, zn_addr *address);
+    /* Where one use of the tile writes its whole gradient in fp32 (overwriting); 0 when none is
      * wanted. close says that it is written. */
-    zn_status (*open_gradient)(void *self, const zn_param *param, zn_addr *address);
-    zn_status (*close_gradient)(void *self, const zn_param *param);
+    zn_status (*open_gradient)(void *self, const zn_param *param, int64_t row, zn_addr *address);
+    zn_status (*close_gradient)(void *self, const zn_param *param, int64_t row);
     zn_addr (*constant)(void *self, const zn_constant *constant);
     /* A segment's forward or backward is done: what it wrote is whole. May be NULL. */
     zn_status (*segment_end)(void *self, int segment, bool backward);
+    /* Activation checkpoints that are kept elsewhere, each n_elements floats already rounded to the working
+     * precision, by index: save takes them (they may change when it returns), prefetch says that one is
+     * wanted soon, load brings it back. NULL: none are. */
+    zn_status (*save)(void *self, int64_t index, zn_addr from, int64_t n_elements);
+    zn_status (*prefetch)(void *self, int64_t index, int64_t n_elements);
+    zn_status (*load)(void *self, int64_t index, zn_addr to, int64_t n_elements);
 };
 
 #endif

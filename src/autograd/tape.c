@@ -21,8 +21,6 @@ struct zn_tape {
     struct zn_node *last;
     bool recording;
     zn_status status;
-    const zn_param *acquired[NODE_ACQUIRED]; /* by the operator that runs now */
-    int n_acquired;
     zn_tensor dummy; /* what operators return when there is no memory for a tensor */
     struct zn_node dummy_node;
 };
@@ -166,6 +164,29 @@ void zn_tape_pass_gradient(zn_tape *t, zn_tensor *to, const zn_tensor *from)
     to->gradient = from->gradient;
 }
 
+void zn_tape_save(zn_tape *t, int64_t index, const zn_tensor *x)
+{
+    if (t->status == ZN_OK)
+        keep(t, t->hooks->save(t->hooks_self, index, tape_use(t, x), x->n_elements));
+    zn_arena_next_moment(&t->arena);
+}
+
+void zn_tape_prefetch(zn_tape *t, int64_t index, const zn_tensor *like)
+{
+    if (t->status == ZN_OK)
+        keep(t, t->hooks->prefetch(t->hooks_self, index, like->n_elements));
+}
+
+zn_tensor *zn_tape_load(zn_tape *t, int64_t index, const zn_tensor *like)
+{
+    zn_tensor *x = tape_tensor(t, ZN_F32, like->ndim, like->dims);
+    x->wants_gradient = true;
+    if (t->status == ZN_OK)
+        keep(t, t->hooks->load(t->hooks_self, index, x->address, x->n_elements));
+    zn_arena_next_moment(&t->arena);
+    return x;
+}
+
 struct zn_node *zn_tape_mark(const zn_tape *t)
 {
     return t->last;
@@ -198,9 +219,6 @@ static zn_status run_moment(zn_tape *t, struct zn_node *n,
                             zn_status (*run)(zn_tape *, struct zn_node *))
 {
     zn_status status = run(t, n);
-    for (int i = 0; i < t->n_acquired; i++)
-        t->hooks->release(t->hooks_self, t->acquired[i]);
-    t->n_acquired = 0;
     zn_arena_next_moment(&t->arena);
     return status;
 }
@@ -296,10 +314,30 @@ zn_status tape_param(zn_tape *t, const zn_param *param, zn_addr *address)
     *address = 0;
     if (!param)
         return ZN_OK;
-    assert(t->n_acquired < NODE_ACQUIRED);
-    ZN_TRY(t->hooks->acquire(t->hooks_self, param, address));
-    t->acquired[t->n_acquired++] = param;
-    return ZN_OK;
+    assert(!tape_is_tiled(t, param));
+    return t->hooks->acquire(t->hooks_self, param, 0, address);
+}
+
+static int64_t tile_rows(const zn_tape *t, const zn_param *param)
+{
+    return t->hooks->tile_rows ? t->hooks->tile_rows(t->hooks_self, param) : param->dims[0];
+}
+
+bool tape_is_tiled(const zn_tape *t, const zn_param *param)
+{
+    return tile_rows(t, param) < param->dims[0];
+}
+
+static void find_tile(const zn_tape *t, const zn_param *param, int64_t row, struct tile *tile)
+{
+    int64_t rows = tile_rows(t, param), left = param->dims[0] - row;
+    *tile = (struct tile){.row = row, .n_rows = rows < left ? rows : left};
+}
+
+zn_status tape_tile(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile)
+{
+    find_tile(t, param, row, tile);
+    return t->hooks->acquire(t->hooks_self, param, row, &tile->address);
 }
 
 zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor)
@@ -359,12 +397,24 @@ zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *l
 zn_status tape_open_gradient(zn_tape *t, const zn_param *param, zn_addr *address)
 {
     *address = 0;
-    return param ? t->hooks->open_gradient(t->hooks_self, param, address) : ZN_OK;
+    assert(!param || !tape_is_tiled(t, param));
+    return param ? t->hooks->open_gradient(t->hooks_self, param, 0, address) : ZN_OK;
 }
 
 zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address)
 {
-    return address ? t->hooks->close_gradient(t->hooks_self, param) : ZN_OK;
+    return address ? t->hooks->close_gradient(t->hooks_self, param, 0) : ZN_OK;
+}
+
+zn_status tape_open_tile_gradient(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile)
+{
+    find_tile(t, param, row, tile);
+    return t->hooks->open_gradient(t->hooks_self, param, row, &tile->address);
+}
+
+zn_status tape_close_tile_gradient(zn_tape *t, const zn_param *param, const struct tile *tile)
+{
+    return tile->address ? t->hooks->close_gradient(t->hooks_self, param, tile->row) : ZN_OK;
 }
 
 int64_t zn_tensor_dim(const zn_tensor *tensor, int dim)

@@ -48,6 +48,12 @@ void zn_tape_want_gradient(zn_tape *tape, zn_tensor *x);
 /* Hands the gradient of `from` to `to` (the same values computed again). */
 void zn_tape_pass_gradient(zn_tape *tape, zn_tensor *to, const zn_tensor *from);
 
+/* Hands the values of `x` to the hooks to be kept under an index; later a new tensor with them, which wants a
+ * gradient, and before that a hint that it will be wanted. `like` has its shape. */
+void zn_tape_save(zn_tape *tape, int64_t index, const zn_tensor *x);
+void zn_tape_prefetch(zn_tape *tape, int64_t index, const zn_tensor *like);
+zn_tensor *zn_tape_load(zn_tape *tape, int64_t index, const zn_tensor *like);
+
 /* The present end of what is recorded; backward runs from the end to a mark and forgets it. */
 struct zn_node;
 struct zn_node *zn_tape_mark(const zn_tape *tape);

@@ -80,15 +80,16 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
     zn_status status = ZN_OK;
     for (int i = 0; i < model->module->n_params && status == ZN_OK; i++) {
         const zn_param *p = &model->module->params[i];
-        struct zn_range range = zn_engine_brings(engine, p);
         struct zn_model_tensor found;
         status = zn_model_files_get(files, folder_name(model, p, style->without_prefix), p->ndim, p->dims,
                                     &found);
-        for (int64_t at = 0; at < range.n && status == ZN_OK; at += PIECE) {
-            int64_t n = range.n - at < PIECE ? range.n - at : PIECE;
-            status = zn_st_read_f32(found.file, found.tensor, range.first + at, n, piece);
+        struct zn_range range = zn_engine_brings(engine, p, 0);
+        while (range.n > 0 && status == ZN_OK) {
+            int64_t n = range.n < PIECE ? range.n : PIECE;
+            status = zn_st_read_f32(found.file, found.tensor, range.first, n, piece);
             if (status == ZN_OK)
-                status = zn_engine_write_state(engine, p, ZN_STATE_MASTER, range.first + at, piece, n);
+                status = zn_engine_write_state(engine, p, ZN_STATE_MASTER, range.first, piece, n);
+            range = zn_engine_brings(engine, p, range.first + n);
         }
     }
     free(piece);

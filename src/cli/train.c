@@ -18,7 +18,10 @@ struct train_flags {
     struct zn_words data, eval_data, freeze;
     int64_t eval_every, steps, micro_batch, accumulate, seq_len, warmup, seed, threads;
     double epochs, lr, beta1, beta2, eps, momentum, weight_decay, min_lr, clip;
-    size_t memory_limit, prefetch_bytes, persist_below;
+    size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
+    struct zn_words nvme_path;
+    const char *delayed_update;
+    bool allow_buffered_swap, in_backward;
     const char *loss_scale, *mpirun;
     int64_t n_ranks;
     double loss_scale_init, loss_scale_min;
@@ -119,21 +122,27 @@ static const struct zn_option flags[] = {
     {.name = "--device", .kind = ZN_OPTION_CHOICE, .offset = AT(device), .value = "NAME", .initial = "cpu",
      .choices = "cpu sim opencl cuda", .not_yet = "sim opencl cuda", .help = "Where to compute."},
     {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
-     .choices = "horizontal vertical auto", .not_yet = "vertical auto", .help = "Order of segments and micro-batches."},
+     .choices = "horizontal vertical auto", .not_yet = "auto", .help = "Order of segments and micro-batches."},
     {.name = "--offload-optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(off_optimizer), .value = "TIER",
-     .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of the optimizer states."},
-    {.name = "--offload-param", .kind = ZN_OPTION_CHOICE, .offset = AT(off_param), .value = "TIER", .initial = "none",
-     .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of the parameters."},
+     .otherwise = "chosen by the plan", .choices = "none cpu nvme", .help = "Tier of the optimizer states."},
+    {.name = "--offload-param", .kind = ZN_OPTION_CHOICE, .offset = AT(off_param), .value = "TIER",
+     .otherwise = "chosen by the plan", .choices = "none cpu nvme", .help = "Tier of the parameters; other than none needs stage 3."},
     {.name = "--offload-gradients", .kind = ZN_OPTION_CHOICE, .offset = AT(off_gradients), .value = "TIER",
-     .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of the gradients."},
+     .otherwise = "that of the optimizer", .choices = "none cpu nvme", .help = "Tier of the gradients."},
     {.name = "--offload-activations", .kind = ZN_OPTION_CHOICE, .offset = AT(off_activations), .value = "TIER",
-     .initial = "none", .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of activation checkpoints."},
-    LATER("--nvme-path", ZN_OPTION_LIST),
-    LATER("--allow-buffered-swap", ZN_OPTION_FLAG),
-    LATER("--tile-limit", ZN_OPTION_SIZE),
-    LATER("--host-cache", ZN_OPTION_SIZE),
-    LATER("--optimizer-in-backward", ZN_OPTION_FLAG),
-    LATER("--delayed-update", ZN_OPTION_OPTIONAL),
+     .otherwise = "chosen by the plan", .choices = "none cpu nvme", .help = "Tier of activation checkpoints."},
+    {.name = "--nvme-path", .kind = ZN_OPTION_LIST, .offset = AT(nvme_path), .value = "DIR",
+     .otherwise = "the output folder", .help = "Folders for states on NVMe; several are used at once."},
+    {.name = "--allow-buffered-swap", .kind = ZN_OPTION_FLAG, .offset = AT(allow_buffered_swap),
+     .help = "Swap also on file systems in memory or without O_DIRECT."},
+    {.name = "--tile-limit", .kind = ZN_OPTION_SIZE, .offset = AT(tile_limit), .value = "SIZE",
+     .otherwise = "chosen by the plan", .help = "Split parameters above this size into tiles; 0: none."},
+    {.name = "--host-cache", .kind = ZN_OPTION_SIZE, .offset = AT(host_cache), .value = "SIZE", .otherwise = "0",
+     .help = "Optimizer states on NVMe that stay in memory."},
+    {.name = "--optimizer-in-backward", .kind = ZN_OPTION_FLAG, .offset = AT(in_backward),
+     .help = "Update each unit as soon as its gradient is complete; needs --clip 0."},
+    {.name = "--delayed-update", .kind = ZN_OPTION_OPTIONAL, .offset = AT(delayed_update), .value = "AFTER",
+     .otherwise = "off; 40 where no number is given", .help = "Apply updates one step late after so many steps."},
     LATER("--checkpoint-every", ZN_OPTION_INT),
     LATER("--keep", ZN_OPTION_INT),
     LATER("--checkpoint-async", ZN_OPTION_FLAG),
@@ -159,27 +168,30 @@ static void show_note(void *self, const char *text)
 static void show_plan(void *self, const struct zn_plan_report *p)
 {
     (void)self;
-    const struct {
-        const char *name;
-        size_t n_bytes;
-    } rows[] = {{"parameters", p->parameters},
-                {"gradients", p->gradients},
-                {"optimizer", p->optimizer},
-                {"activations", p->activations},
-                {"buffers", p->buffers}};
+    static const char *const kinds[] = {"parameters", "gradients", "optimizer", "activations", "buffers"};
     char text[ZN_SIZE_TEXT];
-    size_t sum = 0;
+    size_t sum[3] = {0};
     printf("%s, %.1f M parameters, %s; %lld steps of %lld tokens", p->architecture, (double)p->n_parameters / 1e6,
            p->precision, (long long)p->steps, (long long)p->tokens_per_step);
     if (p->ranks > 1)
         printf("; %d ranks, stage %d", p->ranks, p->stage);
-    printf("; %d threads%s, %s%s\n", p->threads, p->ranks > 1 ? " each" : "", p->isa,
-           p->recompute ? ", activations recomputed" : "");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        printf("  %-12s %12s\n", rows[i].name, zn_size_text(rows[i].n_bytes, text));
-        sum += rows[i].n_bytes;
+    printf("; %d threads%s, %s%s%s", p->threads, p->ranks > 1 ? " each" : "", p->isa,
+           p->recompute ? ", activations recomputed" : "", p->vertical ? ", vertical" : "");
+    if (p->tile_bytes)
+        printf(", tiles of %s", zn_size_text(p->tile_bytes, text));
+    printf("\n  %-12s %12s %12s %12s\n", "", "device", "host", "nvme");
+    for (int k = 0; k < 5; k++) {
+        printf("  %-12s", kinds[k]);
+        for (int tier = 0; tier < 3; tier++) {
+            printf(" %12s", zn_size_text(p->bytes[k][tier], text));
+            sum[tier] += p->bytes[k][tier];
+        }
+        putchar('\n');
     }
-    printf("  %-12s %12s", "planned", zn_size_text(sum, text));
+    printf("  %-12s", "planned");
+    for (int tier = 0; tier < 3; tier++)
+        printf(" %12s", zn_size_text(sum[tier], text));
+    printf("\n  memory of this process: %s", zn_size_text(sum[0] + sum[1] + p->process_bytes, text));
     printf(" of %s\n", zn_size_text(p->memory_limit, text));
     fflush(stdout);
 }
@@ -257,6 +269,21 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
         o.prefetch_bytes = f->prefetch_bytes;
     if (zn_options_given(given, "--persist-below"))
         o.persist_below = f->persist_below;
+    o.offload_optimizer = f->off_optimizer;
+    o.offload_param = f->off_param;
+    o.offload_gradients = f->off_gradients;
+    o.offload_activations = f->off_activations;
+    o.nvme_paths = f->nvme_path.word;
+    o.n_nvme_paths = f->nvme_path.n;
+    o.allow_buffered_swap = f->allow_buffered_swap;
+    if (zn_options_given(given, "--tile-limit"))
+        o.tile_limit = f->tile_limit;
+    if (zn_options_given(given, "--host-cache"))
+        o.host_cache = f->host_cache;
+    o.schedule = f->schedule;
+    o.optimizer_in_backward = f->in_backward;
+    if (zn_options_given(given, "--delayed-update"))
+        o.delayed_update = f->delayed_update && *f->delayed_update ? strtoll(f->delayed_update, NULL, 10) : 40;
     o.memory_limit = f->memory_limit;
     o.recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
     o.seed = (uint64_t)f->seed;
@@ -273,6 +300,8 @@ static zn_status check(const struct train_flags *f)
         return zn_fail(ZN_ERR_USAGE, "-n: mpirun or srun has started this process already; leave it off");
     if (strcmp(f->loss_scale, "dynamic") != 0 && (!(strtod(f->loss_scale, &end) > 0) || *end))
         return zn_fail(ZN_ERR_USAGE, "--loss-scale: '%s' is neither dynamic nor a positive number", f->loss_scale);
+    if (f->delayed_update && *f->delayed_update && (strtoll(f->delayed_update, &end, 10) < 0 || *end))
+        return zn_fail(ZN_ERR_USAGE, "--delayed-update: '%s' is not a number of steps", f->delayed_update);
     return ZN_OK;
 }
 

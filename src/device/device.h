@@ -26,6 +26,10 @@ struct zn_device_ops {
     zn_status (*run)(zn_device *device, zn_kernel kernel, const void *args);
     /* Waits for everything queued. */
     zn_status (*synchronize)(zn_device *device);
+    /* Sets the event (pending, or never used) when everything queued so far is done. Does not block. */
+    zn_status (*record)(zn_device *device, zn_event *done);
+    /* What is queued from now on begins after the event. May block. */
+    zn_status (*wait)(zn_device *device, zn_event *event);
 };
 
 struct zn_device {
@@ -70,6 +74,19 @@ static inline zn_status zn_device_write(zn_device *d, zn_addr dst, const void *s
 static inline zn_status zn_device_read(zn_device *d, void *dst, zn_addr src, size_t n_bytes)
 {
     return d->ops->read(d, dst, src, n_bytes);
+}
+
+/* Order between the compute stream and other work (communication, storage): see the table. record makes a
+ * done event pending first. */
+static inline zn_status zn_device_record(zn_device *d, zn_event *done)
+{
+    zn_event_reset(done);
+    return d->ops->record(d, done);
+}
+
+static inline zn_status zn_device_wait(zn_device *d, zn_event *event)
+{
+    return d->ops->wait(d, event);
 }
 
 /* One typed call for each kernel: zn_run_gemm(device, &args). */

@@ -162,17 +162,18 @@ struct zn_column_sum_args {
 /* y(row,:) = table(ids[row],:) [+ positions(row mod period,:)]. ids are int32 in range (checked
  * by the host before). */
 struct zn_embedding_forward_args {
-    zn_addr y, table, positions, ids; /* positions may be 0 */
+    zn_addr y, table, positions, ids; /* table or positions may be 0 */
     int64_t rows, width, period;
+    int64_t first_id, n_ids; /* what the table holds; other ids leave their rows alone */
     zn_dtype table_type; /* of table and positions */
 };
 
-/* d_table(n_ids,width), when not 0: for each id the sum, in row order, of dy(row,:) with
- * ids[row] = id; rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
+/* d_table(n_ids,width), when not 0: for each of n_ids ids from first_id on the sum, in row order, of
+ * dy(row,:) with ids[row] = id; rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
  * row mod period = p, in row order; zero for p >= period. */
 struct zn_embedding_backward_args {
     zn_addr d_table, d_positions, dy, ids;
-    int64_t rows, width, period, n_ids, n_positions;
+    int64_t rows, width, period, first_id, n_ids, n_positions;
 };
 
 /* y = (x - mean) × rstd × weight + bias, row by row; mean and rstd (rows floats each) are outputs. */
@@ -297,10 +298,10 @@ struct zn_loss_gradient_args {
     float scale;
 };
 
-/* *sum (one double) adds the sum of squares of src, taken in double over chunks of ZN_SUM_ELEMENTS,
- * the chunks in order. `partial` holds ceil(n / ZN_SUM_ELEMENTS) doubles. NaN and infinity in src
- * make it NaN or infinite. */
-enum { ZN_SUM_ELEMENTS = 16384 };
+/* Adds the sum of squares of src, taken in double over chunks of ZN_SUM_ELEMENTS, to *sum (a zn_exact of
+ * base/exact.h): a sum over parts that are cut at multiples of a chunk does not depend on the cuts.
+ * `partial` holds ceil(n / ZN_SUM_ELEMENTS) doubles. */
+enum { ZN_SUM_ELEMENTS = 1024 };
 
 struct zn_sum_squares_args {
     zn_addr sum, src, partial;

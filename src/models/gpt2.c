@@ -142,6 +142,8 @@ static void declare(struct gpt2 *g, struct param_list *list, bool tied)
     float std = g->initializer_range;
     g->token_table = param_add(list, 0, ZN_INIT_NORMAL, std, table, "transformer.wte.weight");
     g->position_table = param_add(list, 0, ZN_INIT_NORMAL, std, positions, "transformer.wpe.weight");
+    if (list->status == ZN_OK)
+        list->params[g->position_table].stays_whole = true;
     for (int layer = 0; layer < g->layers; layer++)
         declare_block(g, list, layer);
     g->final_weight = param_add(list, last, ZN_INIT_ONES, 0, row, "transformer.ln_f.weight");

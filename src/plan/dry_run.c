@@ -3,18 +3,27 @@
 
 #include <stdlib.h>
 
-/* A step with one micro-batch of each sort (the first, one between, the last), then an evaluation. */
+static zn_status run_step(zn_engine *engine, int64_t n_batches, const int32_t *tokens)
+{
+    struct zn_verdict verdict;
+    const int32_t **all = calloc((size_t)n_batches, sizeof *all);
+    if (!all)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n_batches);
+    for (int64_t a = 0; a < n_batches; a++)
+        all[a] = tokens;
+    zn_status status = zn_engine_step(
+        engine, &(struct zn_step){.ids = all, .targets = all, .scale = 1, .loss_scale = 1}, &verdict);
+    free(all);
+    return status;
+}
+
+/* A step, then an evaluation. */
 static zn_status run_passes(zn_engine *engine, const struct zn_engine_options *options,
                             const int32_t *tokens)
 {
-    struct zn_verdict verdict;
     double loss;
-    if (options->trains) {
-        int64_t n = options->accumulate < 3 ? options->accumulate : 3;
-        for (int64_t a = 0; a < n; a++)
-            ZN_TRY(zn_engine_micro_batch(engine, tokens, tokens, 1.0f, a == n - 1));
-        ZN_TRY(zn_engine_finish_step(engine, 0, 1, &verdict));
-    }
+    if (options->trains)
+        ZN_TRY(run_step(engine, options->accumulate, tokens));
     if (options->evaluates || !options->trains)
         ZN_TRY(zn_engine_evaluate(engine, tokens, tokens, &loss));
     return ZN_OK;
@@ -41,7 +50,7 @@ zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *op
     if (status == ZN_OK)
         status = zn_comm_create_sim(&clock, &links, &comm);
     if (status == ZN_OK)
-        status = zn_engine_create(device, comm, module, options, NULL, &engine);
+        status = zn_engine_create(&(struct zn_world){.device = device, .comm = comm}, module, options, NULL, &engine);
     if (status == ZN_OK)
         status = run_passes(engine, options, tokens);
     if (status == ZN_OK)

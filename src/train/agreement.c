@@ -8,7 +8,7 @@
 #include "base/rng.h"
 
 enum {
-    MAX_PARTS = 48,
+    MAX_PARTS = 64,
     SAMPLE_TOKENS = 64, /* tokens at each of so many places of the data */
     SAMPLE_PLACES = 16,
     SAMPLE_BYTES = 64 /* at the start of each tensor */
@@ -74,6 +74,14 @@ static void add_options(struct fingerprint *f, const struct zn_train_options *o,
     add(f, "--seq-len", "%lld", (long long)e->time);
     add(f, "--prefetch-bytes", "%zu %zu", e->prefetch_bytes, e->reuse_bytes);
     add(f, "--persist-below", "%zu", e->persist_bytes);
+    add(f, "--offload-optimizer", "%d", e->offload.optimizer);
+    add(f, "--offload-param", "%d", e->offload.parameters);
+    add(f, "--offload-gradients", "%d", e->offload.gradients);
+    add(f, "--offload-activations", "%d", e->offload.activations);
+    add(f, "--tile-limit", "%zu", e->tile_bytes);
+    add(f, "--schedule", "%d", e->vertical);
+    add(f, "--optimizer-in-backward", "%d", e->in_backward);
+    add(f, "--delayed-update", "%lld", (long long)e->delay_after);
     add(f, "--optimizer", "%d", e->optimizer);
     add(f, "--lr", "%.17g", o->lr);
     add(f, "--beta1", "%.17g", e->beta1);

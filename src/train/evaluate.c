@@ -86,11 +86,13 @@ zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *
         status = zn_run_measure(&run, options->threads, 0);
     if (status == ZN_OK)
         status = zn_run_open_data(&run, options->model, options->data, options->n_data, NULL, true, &source);
-    struct zn_engine_options engine = {.micro_batch = options->micro_batch, .time = seq_len};
+    /* Nothing to choose: there are no states but parameters. */
+    const struct zn_choices choices = {.prefetch_bytes = 0};
+    struct zn_engine_options engine = {.delay_after = -1, .micro_batch = options->micro_batch, .time = seq_len};
     if (status == ZN_OK)
-        status = zn_run_plan(&run, &engine, &(struct zn_choices){.stage = 0, .recompute = 0, .reduce_every = 0});
+        status = zn_run_plan(&run, &engine, &choices);
     if (status == ZN_OK)
-        status = zn_run_start(&run, &engine, 0);
+        status = zn_run_start(&run, &engine, NULL, 0);
     if (status == ZN_OK)
         status = zn_run_evaluate(&run, &engine, source, result);
     zn_tokens_close(source);

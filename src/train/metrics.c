@@ -49,8 +49,9 @@ static void put_memory(FILE *f, const struct zn_step_report *s, const zn_ledger 
     for (int kind = 0; kind < ZN_N_KINDS; kind++)
         fprintf(f, "%s\"%s\":%zu", kind ? "," : "", zn_kind_name((zn_kind)kind),
                 zn_ledger_kind(ledger, (zn_kind)kind));
-    fprintf(f, "},\"comm_bytes\":%llu,\"nvme_read_bytes\":0,\"nvme_write_bytes\":0",
-            (unsigned long long)s->comm_bytes);
+    fprintf(f, "},\"comm_bytes\":%llu,\"nvme_read_bytes\":%llu,\"nvme_write_bytes\":%llu",
+            (unsigned long long)s->comm_bytes, (unsigned long long)s->nvme_read_bytes,
+            (unsigned long long)s->nvme_write_bytes);
 }
 
 zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)

@@ -99,6 +99,14 @@ static void add_run(zn_text *t, const struct zn_run *run, const struct zn_train_
                 o->shuffle ? "true" : "false");
     zn_text_add(t, ",\n  \"ranks\": %d,\n  \"stage\": %d,\n  \"reduce\": \"%s\"", zn_comm_n_ranks(run->comm),
                 e->stage, e->reduce_every ? "every" : "last");
+    const struct zn_offload *off = &e->offload;
+    zn_text_add(t, ",\n  \"offload\": {\"parameters\": \"%s\", \"gradients\": \"%s\", \"optimizer\": \"%s\", \"activations\": \"%s\"}",
+                zn_tier_name(off->parameters), zn_tier_name(off->gradients), zn_tier_name(off->optimizer),
+                zn_tier_name(off->activations));
+    zn_text_add(t, ",\n  \"schedule\": \"%s\",\n  \"tile_limit\": %zu,\n  \"host_cache\": %zu", e->vertical ? "vertical" : "horizontal",
+                e->tile_bytes, e->host_cache);
+    zn_text_add(t, ",\n  \"optimizer_in_backward\": %s,\n  \"delayed_update\": %lld", e->in_backward ? "true" : "false",
+                (long long)e->delay_after);
     zn_text_add(t, ",\n  \"prefetch_bytes\": %zu,\n  \"persist_below\": %zu", e->prefetch_bytes, e->persist_bytes);
     zn_text_add(t, ",\n  \"threads\": %d,\n  \"isa\": \"%s\"\n}\n", run->threads, run->isa);
 }

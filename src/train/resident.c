@@ -7,26 +7,22 @@
 
 enum { ALIGNMENT = 64, PIECE = 1 << 20 };
 
-static zn_status acquire(void *self, const zn_param *param, zn_addr *address)
+static zn_status acquire(void *self, const zn_param *param, int64_t row, zn_addr *address)
 {
+    (void)row; /* never in tiles */
     *address = ((const zn_resident *)self)->params[param->index];
     return ZN_OK;
 }
 
-static void release(void *self, const zn_param *param)
+static zn_status open_gradient(void *self, const zn_param *param, int64_t row, zn_addr *address)
 {
-    (void)self, (void)param;
-}
-
-static zn_status open_gradient(void *self, const zn_param *param, zn_addr *address)
-{
-    (void)self, (void)address;
+    (void)self, (void)row, (void)address;
     return zn_fail(ZN_ERR_INTERNAL, "%s: these parameters are only read", param->name);
 }
 
-static zn_status close_gradient(void *self, const zn_param *param)
+static zn_status close_gradient(void *self, const zn_param *param, int64_t row)
 {
-    (void)self, (void)param;
+    (void)self, (void)param, (void)row;
     return ZN_OK;
 }
 
@@ -36,7 +32,6 @@ static zn_addr constant_at(void *self, const zn_constant *constant)
 }
 
 const struct zn_param_hooks zn_resident_hooks = {.acquire = acquire,
-                                                 .release = release,
                                                  .open_gradient = open_gradient,
                                                  .close_gradient = close_gradient,
                                                  .constant = constant_at};

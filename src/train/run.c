@@ -27,6 +27,8 @@ void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listen
 void zn_run_fini(struct zn_run *run)
 {
     zn_engine_destroy(run->engine);
+    zn_storage_destroy(run->storage);
+    zn_device_destroy(run->host);
     zn_device_destroy(run->device);
     zn_engine_plan_fini(&run->plan);
     zn_model_files_close(run->files);
@@ -107,56 +109,45 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
 }
 
 /* With 16-bit parameters each thread has a panel to widen them in. */
-static size_t plan_bytes(const struct zn_run *run, const struct zn_engine_options *options)
+size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options *options)
 {
     size_t scratch = options->type == ZN_F32 ? 0 : (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
-    return zn_manifest_bytes(&run->plan.manifest, ZN_N_TIERS, ZN_N_KINDS) + scratch + PROCESS_BYTES;
+    return scratch + PROCESS_BYTES;
 }
 
-static zn_status try_plan(struct zn_run *run, const struct zn_engine_options *options, bool *fits)
+zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
 {
-    zn_engine_plan_fini(&run->plan);
-    ZN_TRY(zn_dry_run(run->model->module, options, zn_comm_n_ranks(run->comm), &run->plan));
-    *fits = plan_bytes(run, options) <= run->memory_limit;
+    struct zn_fit fit = {.module = run->model->module,
+                         .n_ranks = zn_comm_n_ranks(run->comm),
+                         .limit = run->memory_limit,
+                         .overhead = zn_run_overhead(run, options),
+                         .choices = *choices};
+    return zn_fit_run(&fit, options, &run->plan);
+}
+
+static zn_status open_storage(struct zn_run *run, const struct zn_swap_paths *swap)
+{
+    if (run->plan.swap_bytes == 0)
+        return ZN_OK;
+    struct zn_storage_options options = {.paths = swap->paths,
+                                         .n_paths = swap->n_paths,
+                                         .n_bytes = run->plan.swap_bytes,
+                                         .allow_buffered = swap->allow_buffered};
+    ZN_TRY(zn_storage_create_files(&options, &run->storage));
+    zn_run_note(run, "swap: %s", zn_storage_description(run->storage));
     return ZN_OK;
 }
 
-/* Gradients are summed over ranks once a step where that costs no memory. */
-static void apply_stage(struct zn_engine_options *options, const struct zn_choices *choices, int stage)
-{
-    options->stage = stage;
-    options->reduce_every = choices->reduce_every >= 0 ? choices->reduce_every : stage >= 2;
-}
-
-/* From the fastest to the leanest; only the stage and --reduce change the order of sums. */
-zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
-{
-    static const struct {
-        bool recompute, keep_logits;
-    } savings[] = {{false, true}, {true, true}, {true, false}};
-    int first = choices->stage >= 0 ? choices->stage : 0;
-    int last = choices->stage >= 0 ? choices->stage : zn_comm_n_ranks(run->comm) > 1 ? 3 : 0;
-    for (size_t i = 0; i < sizeof savings / sizeof savings[0]; i++) {
-        options->recompute = choices->recompute >= 0 ? choices->recompute : savings[i].recompute;
-        options->keep_logits = savings[i].keep_logits;
-        for (int stage = first; stage <= last; stage++) {
-            bool fits;
-            apply_stage(options, choices, stage);
-            ZN_TRY(try_plan(run, options, &fits));
-            if (fits)
-                return ZN_OK;
-        }
-    }
-    char need[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
-    return zn_fail(ZN_ERR_MEMORY, "needs %s, the limit is %s; a smaller --micro-batch or --seq-len%s helps",
-                   zn_size_text(plan_bytes(run, options), need), zn_size_text(run->memory_limit, limit),
-                   choices->recompute == 0 ? " or --recompute on" : "");
-}
-
-zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, uint64_t seed)
+zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
+                       uint64_t seed)
 {
     ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
-    ZN_TRY(zn_engine_create(run->device, run->comm, run->model->module, options, &run->plan, &run->engine));
+    ZN_TRY(zn_comm_agree(run->comm, open_storage(run, swap)));
+    if (options->in_backward) /* updates wait for storage and memory more than they compute */
+        ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, 1, NULL, &run->host));
+    const struct zn_world world = {
+        .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage};
+    ZN_TRY(zn_engine_create(&world, run->model->module, options, &run->plan, &run->engine));
     if (run->files)
         ZN_TRY(zn_weights_load(run->engine, run->model, run->files, &run->style));
     for (int i = 0; !run->files && i < run->model->module->n_params; i++)

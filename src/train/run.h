@@ -5,7 +5,7 @@
 #include "base/machine.h"
 #include "checkpoint/weights.h"
 #include "formats/tokens.h"
-#include "plan/dry_run.h"
+#include "plan/fit.h"
 #include "zinc/train.h"
 
 struct zn_run {
@@ -22,7 +22,8 @@ struct zn_run {
     const char *isa;
     size_t memory_limit;
     zn_engine_plan plan;
-    zn_device *device;
+    zn_device *device, *host; /* host: for updates in backward, else NULL */
+    zn_storage *storage; /* NULL where nothing is on NVMe */
     zn_engine *engine;
 };
 
@@ -41,18 +42,24 @@ zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_sc
  * node. */
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit);
 
-/* What the planner may choose: -1 stands for "choose". */
-struct zn_choices {
-    int stage, recompute;
-    int reduce_every; /* -1: only where it must */
-};
-
 /* Dry runs until the plan fits the limit; options says what was chosen. Not collective. */
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options,
                       const struct zn_choices *choices);
 
-/* Makes device and engine and fills the parameters. Collective. */
-zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, uint64_t seed);
+/* What the process holds beside the manifest. */
+size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options *options);
+
+/* Where states on NVMe go. */
+struct zn_swap_paths {
+    const char *const *paths;
+    size_t n_paths;
+    bool allow_buffered;
+};
+
+/* Makes device, storage and engine and fills the parameters. Collective. swap may be NULL where the plan has
+ * no swap. */
+zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
+                       uint64_t seed);
 
 /* Mean loss over all windows of the source, which the ranks share. Collective. */
 zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *options,

@@ -1,7 +1,6 @@
-/* The training loop: resolves the options, plans, and runs the steps. */
+/* The training loop: opens what a run needs, plans, and runs the steps. */
 #include "zinc/train.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,172 +9,11 @@
 
 #include "base/files.h"
 #include "train/agreement.h"
-#include "train/batch.h"
-#include "train/data.h"
-#include "train/metrics.h"
-#include "train/order.h"
 #include "train/output.h"
-#include "train/run.h"
-#include "train/schedule.h"
 #include "train/train.h"
-#include "zero/precision.h"
+#include "train/training.h"
 
 enum { MAX_SKIPPED = 10 };
-
-/* Stage 3: how far gathers run ahead of their use, and which units stay gathered. */
-static const size_t DEFAULT_PREFETCH = 64 * 1024 * 1024, DEFAULT_PERSIST = 64 * 1024;
-
-struct training {
-    struct zn_train_options options; /* with its defaults resolved */
-    struct zn_run run;
-    struct zn_engine_options engine;
-    struct zn_choices choices;
-    struct zn_schedule schedule;
-    zn_loss_scale loss_scale;
-    struct zn_order order;
-    zn_token_source *data, *eval_data;
-    zn_metrics *metrics;
-    struct zn_host_batch *batches; /* one for each micro-batch of a step */
-    bool *frozen;                  /* by parameter index */
-};
-
-void zn_train_options_init(struct zn_train_options *options)
-{
-    *options = (struct zn_train_options){
-        .output = "./zinc-out",
-        .steps = -1,
-        .epochs = 1,
-        .micro_batch = 1,
-        .accumulate = 1,
-        .optimizer = "adamw",
-        .beta1 = 0.9,
-        .beta2 = 0.999,
-        .eps = 1e-8,
-        .lr_schedule = "constant",
-        .clip = 1.0,
-        .dynamic_loss_scale = true,
-        .loss_scale_window = 1000,
-        .hysteresis = 2,
-        .loss_scale_min = 1,
-        .stage = -1,
-        .prefetch_bytes = SIZE_MAX,
-        .persist_below = SIZE_MAX,
-        .recompute = -1,
-        .seed = 1,
-        .shuffle = true,
-    };
-}
-
-static zn_status parse_optimizer(const char *name, zn_optimizer *optimizer)
-{
-    static const char *const names[] = {"adamw", "adam", "sgd"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *optimizer = (zn_optimizer)i;
-            return ZN_OK;
-        }
-    }
-    return zn_fail(ZN_ERR_USAGE, "--optimizer: '%s' is not one of adamw, adam, sgd", name);
-}
-
-/* A 16-bit folder is trained in bf16 unless the person says otherwise. */
-static zn_status resolve_types(struct training *t)
-{
-    struct zn_train_options *o = &t->options;
-    t->engine.type = t->run.style.dtype == ZN_F32 ? ZN_F32 : ZN_BF16;
-    if (o->precision)
-        ZN_TRY(zn_dtype_parse(o->precision, "--precision", &t->engine.type));
-    o->precision = zn_dtype_name(t->engine.type);
-    if (o->output_dtype)
-        ZN_TRY(zn_dtype_parse(o->output_dtype, "--output-dtype", &t->run.style.dtype));
-    struct zn_loss_scale_options scale = {.initial = 1};
-    if (t->engine.type == ZN_F16)
-        scale = (struct zn_loss_scale_options){.dynamic = o->dynamic_loss_scale,
-                                               .initial = o->loss_scale > 0 ? o->loss_scale : 65536,
-                                               .window = o->loss_scale_window,
-                                               .hysteresis = o->hysteresis,
-                                               .min = o->loss_scale_min};
-    zn_loss_scale_init(&t->loss_scale, &scale);
-    return ZN_OK;
-}
-
-/* Marks the parameters whose names a pattern matches. A pattern that matches none is a mistake. */
-static zn_status resolve_frozen(struct training *t)
-{
-    const struct zn_train_options *o = &t->options;
-    const zn_module *module = t->run.model->module;
-    int n_frozen = 0;
-    if (o->n_freeze == 0)
-        return ZN_OK;
-    t->frozen = calloc((size_t)module->n_params, sizeof *t->frozen);
-    if (!t->frozen)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for the list of frozen parameters");
-    for (size_t k = 0; k < o->n_freeze; k++) {
-        bool matched = false;
-        for (int i = 0; i < module->n_params; i++) {
-            if (fnmatch(o->freeze[k], module->params[i].name, 0) != 0)
-                continue;
-            n_frozen += !t->frozen[i];
-            t->frozen[i] = matched = true;
-        }
-        if (!matched)
-            return zn_fail(ZN_ERR_USAGE, "--freeze '%s': no parameter has such a name (one is '%s')", o->freeze[k],
-                           module->params[0].name);
-    }
-    if (n_frozen == module->n_params)
-        return zn_fail(ZN_ERR_USAGE, "--freeze: every parameter is frozen; nothing is left to train");
-    t->engine.frozen = t->frozen;
-    return ZN_OK;
-}
-
-static zn_status resolve_choices(struct training *t)
-{
-    const struct zn_train_options *o = &t->options;
-    t->choices = (struct zn_choices){.stage = o->stage, .recompute = o->recompute, .reduce_every = -1};
-    if (o->reduce)
-        t->choices.reduce_every = strcmp(o->reduce, "every") == 0;
-    if (t->choices.reduce_every == 0 && o->stage >= 2)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %d reduces every micro-batch", o->stage);
-    t->engine.prefetch_bytes = o->prefetch_bytes == SIZE_MAX ? DEFAULT_PREFETCH : o->prefetch_bytes;
-    t->engine.reuse_bytes = t->engine.prefetch_bytes;
-    t->engine.persist_bytes = o->persist_below == SIZE_MAX ? DEFAULT_PERSIST : o->persist_below;
-    return ZN_OK;
-}
-
-static zn_status resolve_steps(struct training *t)
-{
-    struct zn_train_options *o = &t->options;
-    ZN_TRY(zn_tokens_n_windows(t->data, t->engine.time, &t->order.n_windows));
-    double per_step = (double)(o->micro_batch * o->accumulate * zn_comm_n_ranks(t->run.comm));
-    if (o->steps < 0)
-        o->steps = (int64_t)ceil(o->epochs * (double)t->order.n_windows / per_step);
-    t->order.seed = o->seed;
-    t->order.shuffle = o->shuffle;
-    t->schedule.steps = o->steps;
-    return ZN_OK;
-}
-
-static zn_status resolve_engine(struct training *t)
-{
-    struct zn_train_options *o = &t->options;
-    if (o->lr == 0)
-        o->lr = o->from_scratch ? 3e-4 : 2e-5;
-    t->schedule.lr = o->lr;
-    t->schedule.min_lr = o->min_lr;
-    t->schedule.warmup = o->warmup;
-    ZN_TRY(zn_schedule_parse(o->lr_schedule, &t->schedule.kind));
-    t->engine.trains = true;
-    t->engine.evaluates = o->n_eval_data > 0;
-    t->engine.micro_batch = o->micro_batch;
-    t->engine.accumulate = o->accumulate;
-    t->engine.beta1 = o->beta1;
-    t->engine.beta2 = o->beta2;
-    t->engine.eps = o->eps;
-    t->engine.weight_decay = o->weight_decay;
-    t->engine.momentum = o->momentum;
-    t->engine.clip = o->clip;
-    return parse_optimizer(o->optimizer, &t->engine.optimizer);
-}
 
 static void report_plan(const struct training *t)
 {
@@ -189,29 +27,36 @@ static void report_plan(const struct training *t)
         .steps = t->options.steps,
         .tokens_per_step =
             t->engine.micro_batch * t->engine.accumulate * t->engine.time * zn_comm_n_ranks(run->comm),
-        .parameters = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_PARAMETERS),
-        .gradients = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_GRADIENTS),
-        .optimizer = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_OPTIMIZER),
-        .activations = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_ACTIVATIONS),
-        .buffers = zn_manifest_bytes(m, ZN_N_TIERS, ZN_KIND_BUFFERS),
         .memory_limit = run->memory_limit,
         .recompute = t->engine.recompute,
+        .vertical = t->engine.vertical,
+        .tile_bytes = t->engine.tile_bytes,
+        .process_bytes = zn_run_overhead(run, &t->engine),
         .ranks = zn_comm_n_ranks(run->comm),
         .stage = t->engine.stage,
         .precision = t->options.precision,
         .threads = run->threads,
         .isa = run->isa,
     };
+    for (int tier = 0; tier < ZN_N_TIERS; tier++) {
+        for (int kind = 0; kind < ZN_N_KINDS; kind++)
+            report.bytes[kind][tier] = zn_manifest_bytes(m, (zn_tier)tier, (zn_kind)kind);
+    }
     run->listener.plan(run->listener.self, &report);
 }
 
 static zn_status make_batches(struct training *t)
 {
     t->batches = calloc((size_t)t->engine.accumulate, sizeof *t->batches);
-    if (!t->batches)
+    t->ids = calloc((size_t)t->engine.accumulate, sizeof *t->ids);
+    t->targets = calloc((size_t)t->engine.accumulate, sizeof *t->targets);
+    if (!t->batches || !t->ids || !t->targets)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)t->engine.accumulate);
-    for (int64_t a = 0; a < t->engine.accumulate; a++)
+    for (int64_t a = 0; a < t->engine.accumulate; a++) {
         ZN_TRY(zn_host_batch_init(&t->batches[a], t->engine.micro_batch, t->engine.time));
+        t->ids[a] = t->batches[a].ids;
+        t->targets[a] = t->batches[a].targets;
+    }
     return ZN_OK;
 }
 
@@ -235,11 +80,9 @@ static zn_status open_inputs(struct training *t)
     struct zn_train_options *o = &t->options;
     struct zn_run *run = &t->run;
     t->engine.time = o->seq_len;
-    ZN_TRY(resolve_engine(t));
-    ZN_TRY(resolve_choices(t));
+    ZN_TRY(settings_resolve(t));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
-    ZN_TRY(resolve_types(t));
-    ZN_TRY(resolve_frozen(t));
+    ZN_TRY(settings_resolve_model(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
     if (zn_comm_rank(run->comm) == 0)
         ZN_TRY(zn_output_check(o->output, o->model, o->overwrite));
@@ -251,7 +94,7 @@ static zn_status open_data_from(struct training *t, const char *cache, bool may_
     struct zn_train_options *o = &t->options;
     struct zn_run *run = &t->run;
     ZN_TRY(zn_run_open_data(run, o->model, o->data, o->n_data, cache, may_encode, &t->data));
-    ZN_TRY(resolve_steps(t));
+    ZN_TRY(settings_resolve_steps(t));
     if (o->n_eval_data == 0)
         return ZN_OK;
     int64_t n_windows;
@@ -297,7 +140,10 @@ static zn_status set_up(struct training *t)
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
     ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data, t->eval_data));
     ZN_TRY(zn_comm_agree(comm, open_output(t)));
-    return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, t->options.seed));
+    const struct zn_swap_paths swap = {.paths = t->options.n_nvme_paths ? t->options.nvme_paths : &t->options.output,
+                                       .n_paths = t->options.n_nvme_paths ? t->options.n_nvme_paths : 1,
+                                       .allow_buffered = t->options.allow_buffered_swap};
+    return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, &swap, t->options.seed));
 }
 
 /* Step s (from 0), accumulation a, rank r, row b takes sample ((s·A + a)·N + r)·B + b. */
@@ -342,10 +188,9 @@ static zn_status run_step(struct training *t, int64_t step, double lr, struct zn
         return ZN_OK;
     }
     float scale = (float)(loss_scale / (double)*n_targets);
-    for (int64_t a = 0; a < t->engine.accumulate; a++)
-        ZN_TRY(zn_engine_micro_batch(t->run.engine, t->batches[a].ids, t->batches[a].targets, scale,
-                                     a == t->engine.accumulate - 1));
-    return zn_engine_finish_step(t->run.engine, lr, loss_scale, verdict);
+    const struct zn_step input = {
+        .ids = t->ids, .targets = t->targets, .scale = scale, .lr = lr, .loss_scale = loss_scale};
+    return zn_engine_step(t->run.engine, &input, verdict);
 }
 
 static zn_status evaluate_if_due(struct training *t, int64_t step, double *loss)
@@ -376,10 +221,18 @@ static uint64_t bytes_sent(const struct training *t)
     return sum;
 }
 
+static void count_io(const struct training *t, uint64_t *bytes_read, uint64_t *bytes_written)
+{
+    *bytes_read = t->run.storage ? zn_storage_bytes_read(t->run.storage) : 0;
+    *bytes_written = t->run.storage ? zn_storage_bytes_written(t->run.storage) : 0;
+}
+
 static zn_status report_step(struct training *t, struct zn_step_report *report)
 {
     report->steps = t->options.steps;
     report->device_bytes = t->run.ledger.tier_peak[ZN_TIER_DEVICE];
+    report->host_bytes = t->run.ledger.tier_peak[ZN_TIER_HOST];
+    report->nvme_bytes = t->run.ledger.tier_peak[ZN_TIER_NVME];
     report->resident_bytes = peak_resident();
     if (t->metrics)
         ZN_TRY(zn_metrics_step(t->metrics, report, &t->run.ledger));
@@ -390,10 +243,12 @@ static zn_status report_step(struct training *t, struct zn_step_report *report)
 
 static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *verdict, int64_t *n_targets)
 {
-    uint64_t sent = bytes_sent(t);
+    uint64_t sent = bytes_sent(t), bytes_read, bytes_written, now_read, now_written;
+    count_io(t, &bytes_read, &bytes_written);
     double start = zn_clock_now(&t->run.clock);
     double lr = zn_schedule_lr(&t->schedule, zn_engine_updates(t->run.engine) + 1);
     ZN_TRY(run_step(t, step, lr, verdict, n_targets));
+    count_io(t, &now_read, &now_written);
     struct zn_step_report report = {.step = step + 1,
                                     .loss = verdict->loss / (double)*n_targets,
                                     .grad_norm = verdict->norm,
@@ -403,7 +258,9 @@ static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *v
                                     .tokens = *n_targets,
                                     .skipped = verdict->skipped,
                                     .reason = verdict->reason,
-                                    .comm_bytes = bytes_sent(t) - sent};
+                                    .comm_bytes = bytes_sent(t) - sent,
+                                    .nvme_read_bytes = now_read - bytes_read,
+                                    .nvme_write_bytes = now_written - bytes_written};
     ZN_TRY(evaluate_if_due(t, step + 1, &report.eval_loss));
     return report_step(t, &report);
 }
@@ -439,6 +296,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     if (status == ZN_OK)
         status = run_steps(&t);
     if (status == ZN_OK)
+        status = zn_engine_finish(t.run.engine);
+    if (status == ZN_OK)
         status = zn_output_write_model(t.options.output, t.options.model, &t.run);
     if (status == ZN_OK && t.run.listener.end)
         t.run.listener.end(t.run.listener.self, t.options.output);
@@ -449,6 +308,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
         zn_host_batch_fini(&t.batches[a]);
     free(t.batches);
+    free(t.ids);
+    free(t.targets);
     free(t.frozen);
     zn_tokens_close(t.data);
     zn_tokens_close(t.eval_data);

@@ -90,32 +90,62 @@ static void choose_issues(zn_trace *t, const size_t *n_bytes, size_t prefetch_by
     }
 }
 
-/* A buffer lives from its issue to its last use. */
-static zn_status place_buffers(zn_trace *t, const size_t *n_bytes)
+/* Reads run ahead of the gathers by as much again: partitions read but not yet gathered hold at most
+ * prefetch_bytes. */
+static void choose_fetches(zn_trace *t, const size_t *n_bytes, const struct zn_trace_options *o)
+{
+    for (int g = 0; g < t->n_gathers && o->fetch_ranks > 0; g++) {
+        struct zn_gather_plan *p = &t->gathers[g];
+        size_t ranks = (size_t)o->fetch_ranks, ahead = n_bytes[p->unit] / ranks;
+        int h = g;
+        p->fetch = p->issue;
+        while (h > 0 && ahead <= o->prefetch_bytes) {
+            p->fetch = t->gathers[h - 1].issue;
+            ahead += n_bytes[t->gathers[h - 1].unit] / ranks;
+            h--;
+        }
+        if (h == 0 && ahead <= o->prefetch_bytes)
+            p->fetch = 0;
+    }
+}
+
+static int begin_of(const struct zn_gather_plan *p, bool fetch)
+{
+    return fetch ? p->fetch : p->issue;
+}
+
+/* A buffer lives from its issue to its last use; that of a fetched partition to the gather's first. */
+static int end_of(const struct zn_gather_plan *p, bool fetch)
+{
+    return fetch ? p->first_use : p->last_use;
+}
+
+static zn_status place_buffers(zn_trace *t, const size_t *n_bytes, size_t share, bool fetch)
 {
     zn_lifetimes *lifetimes;
     ZN_TRY(zn_lifetimes_create(&lifetimes));
     zn_status status = ZN_OK;
-    int next = 0;
+    int next = 0, oldest = 0;
     for (int i = 0; i < t->n_uses && status == ZN_OK; i++) {
         int64_t block;
-        for (; next < t->n_gathers && t->gathers[next].issue <= i && status == ZN_OK; next++) {
-            status = zn_lifetimes_add(lifetimes, n_bytes[t->gathers[next].unit], &block);
+        for (; next < t->n_gathers && begin_of(&t->gathers[next], fetch) <= i && status == ZN_OK; next++) {
+            status = zn_lifetimes_add(lifetimes, n_bytes[t->gathers[next].unit] / share, &block);
             assert(status != ZN_OK || block == next);
         }
-        for (int g = 0; g < next && status == ZN_OK; g++) {
-            if (t->gathers[g].last_use >= i)
+        while (oldest < next && end_of(&t->gathers[oldest], fetch) < i)
+            oldest++;
+        for (int g = oldest; g < next && status == ZN_OK; g++) {
+            if (end_of(&t->gathers[g], fetch) >= i)
                 zn_lifetimes_touch(lifetimes, g);
         }
         zn_lifetimes_next_moment(lifetimes);
     }
     if (status == ZN_OK)
         status = zn_lifetimes_pack(lifetimes);
-    if (status == ZN_OK) {
-        for (int g = 0; g < t->n_gathers; g++)
-            t->gathers[g].offset = zn_lifetimes_offset(lifetimes, g);
-        t->region_bytes = zn_lifetimes_peak(lifetimes);
-    }
+    for (int g = 0; g < t->n_gathers && status == ZN_OK; g++)
+        *(fetch ? &t->gathers[g].fetch_offset : &t->gathers[g].offset) = zn_lifetimes_offset(lifetimes, g);
+    if (status == ZN_OK)
+        *(fetch ? &t->fetch_bytes : &t->region_bytes) = zn_lifetimes_peak(lifetimes);
     zn_lifetimes_destroy(lifetimes);
     return status;
 }
@@ -132,5 +162,7 @@ zn_status zn_trace_plan(zn_trace *t, const size_t *n_bytes, const struct zn_trac
         return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gathers");
     list_gathers(t, n_bytes, options->reuse_bytes);
     choose_issues(t, n_bytes, options->prefetch_bytes);
-    return place_buffers(t, n_bytes);
+    choose_fetches(t, n_bytes, options);
+    ZN_TRY(place_buffers(t, n_bytes, 1, false));
+    return options->fetch_ranks > 0 ? place_buffers(t, n_bytes, (size_t)options->fetch_ranks, true) : ZN_OK;
 }

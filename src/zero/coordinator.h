@@ -19,6 +19,8 @@ struct zn_gather_plan {
     int first_use, last_use; /* positions in the trace */
     int issue;               /* position at which it is submitted, ≤ first_use */
     size_t offset;           /* of its buffer in the region */
+    int fetch;               /* position at which the own partition is read from NVMe, ≤ issue */
+    size_t fetch_offset;     /* of its buffer in the region of fetched partitions */
 };
 
 /* The trace of one pass (training, evaluation), and its plan. */
@@ -28,7 +30,7 @@ typedef struct zn_trace {
     struct zn_gather_plan *gathers; /* in order of first use */
     int n_gathers;
     int *gather_of; /* by position */
-    size_t region_bytes;
+    size_t region_bytes, fetch_bytes;
 } zn_trace;
 
 void zn_trace_init(zn_trace *trace);
@@ -41,6 +43,7 @@ zn_status zn_trace_add(zn_trace *trace, int unit, bool turn);
 struct zn_trace_options {
     size_t prefetch_bytes; /* gathers may run ahead of their use by this much */
     size_t reuse_bytes;    /* a unit stays when at most this much is used before it is again */
+    int fetch_ranks; /* partitions of this many ranks are on NVMe and read ahead of the gathers; 0: none */
 };
 
 /* Makes the plan. n_bytes is by unit, the gathered size; 0 for units that are always there. */

@@ -11,10 +11,20 @@
 #include "autograd/module.h"
 #include "comm/comm.h"
 #include "memory/manifest.h"
+#include "storage/storage.h"
 #include "zero/coordinator.h"
 #include "zero/unit.h"
 
 typedef enum zn_optimizer { ZN_ADAMW, ZN_ADAM, ZN_SGD } zn_optimizer;
+
+/* The tier of each kind of state. Device is where the engine computes; on the cpu device host memory is
+ * the same memory, counted apart. */
+struct zn_offload {
+    zn_tier parameters; /* other than device: only at stage 3 */
+    zn_tier gradients;  /* nvme: only where a rank keeps its partition alone */
+    zn_tier optimizer;
+    zn_tier activations; /* checkpoints between segments, with recompute */
+};
 
 struct zn_engine_options {
     bool trains;    /* else it only evaluates: no gradients, no optimizer states */
@@ -27,10 +37,22 @@ struct zn_engine_options {
     bool recompute, keep_logits;
     size_t prefetch_bytes, reuse_bytes; /* stage 3: see coordinator.h */
     size_t persist_bytes; /* stage 3: units up to this size stay gathered */
+    struct zn_offload offload;
+    size_t tile_bytes;    /* parameters above this are split into tile units; 0: none */
+    size_t host_cache;    /* optimizer on NVMe: bytes of its states that stay in memory */
+    bool vertical;        /* all micro-batches of a segment before the next segment; with recompute */
+    bool in_backward;     /* a unit is updated as soon as its gradient is complete; clip is 0 */
+    int64_t delay_after;  /* updates are applied a step late after so many; -1: never */
     zn_optimizer optimizer;
     double beta1, beta2, eps, weight_decay, momentum;
     double clip; /* 0 is off */
     const bool *frozen; /* by parameter index: not trained; NULL: none. Borrowed */
+};
+
+/* From the first gradient a segment writes into a unit to the last. */
+struct zn_episode {
+    int unit, n_closes;
+    bool is_first, is_last; /* of the unit, in the pass */
 };
 
 typedef struct zn_engine_plan {
@@ -40,14 +62,26 @@ typedef struct zn_engine_plan {
     zn_trace train_trace, evaluate_trace; /* stage 3 */
     size_t arena_bytes;
     size_t add_bytes; /* gradients of parameters used again before they are reduced */
+    struct zn_episode *episodes;
+    int n_episodes;
+    int64_t saved_elements, n_saved; /* activation checkpoints kept elsewhere */
+    uint64_t swap_bytes;             /* of storage a rank needs */
 } zn_engine_plan;
 
 void zn_engine_plan_fini(zn_engine_plan *plan);
 
 typedef struct zn_engine zn_engine;
 
+/* What an engine runs on: the real machine, or a simulated one. */
+struct zn_world {
+    zn_device *device;
+    zn_device *host;     /* for updates beside the device's work; NULL: the device */
+    zn_comm *comm;
+    zn_storage *storage; /* NULL when recording and where the plan has no swap */
+};
+
 /* plan NULL: a recording engine. Everything passed in is borrowed and outlives the engine. */
-zn_status zn_engine_create(zn_device *device, zn_comm *comm, const zn_module *module,
+zn_status zn_engine_create(const struct zn_world *world, const zn_module *module,
                            const struct zn_engine_options *options, const zn_engine_plan *plan,
                            zn_engine **engine);
 void zn_engine_destroy(zn_engine *engine);
@@ -57,9 +91,9 @@ zn_status zn_engine_take_plan(zn_engine *engine, zn_engine_plan *plan);
 
 /* ---- Values of parameters (zero/states.c) ---- */
 
-/* Not collective: which elements of a parameter this rank brings at start. Together the ranks
- * bring all; at stage 0 each brings all of them. */
-struct zn_range zn_engine_brings(const zn_engine *engine, const zn_param *param);
+/* Not collective: the next range of a parameter's elements, from element `from` on, that this rank
+ * brings at start; n is 0 after the last. Together the ranks bring all; at stage 0 each brings all. */
+struct zn_range zn_engine_brings(const zn_engine *engine, const zn_param *param, int64_t from);
 
 /* Not collective: sets the elements that this rank brings by the declaration. */
 zn_status zn_engine_init_param(zn_engine *engine, const zn_param *param, uint64_t seed);
@@ -91,12 +125,6 @@ void zn_engine_set_updates(zn_engine *engine, int64_t n_updates);
 
 /* ---- Steps ---- */
 
-/* Forward and backward of one micro-batch of this rank: ids and targets are (micro_batch, time).
- * Gradients are those of the sum of token losses × scale, added up until the step is finished; `last`
- * says that this is the step's last micro-batch. */
-zn_status zn_engine_micro_batch(zn_engine *engine, const int32_t *ids, const int32_t *targets,
-                                float scale, bool last);
-
 struct zn_verdict {
     double loss; /* sum of the token losses of the step, over all ranks */
     double norm; /* of all gradients, before clipping, unscaled */
@@ -104,10 +132,21 @@ struct zn_verdict {
     char reason[160]; /* the first tensor that is not finite */
 };
 
-/* Ends the step: norm, clipping, the update with this learning rate. Gradients are divided by
- * loss_scale. One that is not finite skips the update. */
-zn_status zn_engine_finish_step(zn_engine *engine, double lr, double loss_scale,
-                                struct zn_verdict *verdict);
+/* What a step brings: ids and targets, each (micro_batch, time), of `accumulate` micro-batches. Gradients
+ * are those of the sum of token losses × scale, divided by loss_scale before the update. */
+struct zn_step {
+    const int32_t *const *ids, *const *targets;
+    float scale;
+    double lr, loss_scale;
+};
+
+/* Forward and backward of all micro-batches in the order of the schedule, then norm, clipping and the
+ * update. A gradient that is not finite skips the update; where units are updated in backward it is a
+ * failure. */
+zn_status zn_engine_step(zn_engine *engine, const struct zn_step *step, struct zn_verdict *verdict);
+
+/* Applies the update that is still pending, at the end of a run with delayed updates. */
+zn_status zn_engine_finish(zn_engine *engine);
 
 /* Not collective: how many updates were made (Adam's t). */
 int64_t zn_engine_updates(const zn_engine *engine);

@@ -2,10 +2,12 @@
 #ifndef ZN_ZERO_ENGINE_PRIVATE_H
 #define ZN_ZERO_ENGINE_PRIVATE_H
 
+#include "base/exact.h"
 #include "zero/engine.h"
 
 /* One large buffer: private to the rank, or shared with the others of its node. */
 struct region {
+    zn_tier tier;
     zn_kind kind;
     zn_addr address;
     size_t n_bytes;
@@ -13,31 +15,82 @@ struct region {
     struct zn_shared shared;
 };
 
-/* A parameter's gradient in the present step. */
+/* A range of the rank's swap space. */
+struct extent {
+    uint64_t offset;
+    size_t n_bytes;
+    zn_kind kind;
+};
+
+/* A part's gradient in the present step. */
 enum gradient_state {
     GRADIENT_EMPTY,   /* nothing of it was written */
     GRADIENT_WRITING, /* being written in its place */
-    GRADIENT_ADDING,  /* a further part is being written beside it, to be added */
+    GRADIENT_ADDING,  /* a further piece is being written beside it, to be added */
     GRADIENT_WRITTEN
 };
 
+/* The way of a unit's gradient from where it was written to where it stays. */
+enum flight { FLIGHT_NONE, FLIGHT_REDUCING, FLIGHT_WRITING, FLIGHT_UPDATING };
+
+/* An update of own elements: with gradients × grad_scale. */
+struct update {
+    zn_device *device; /* that computes it */
+    zn_addr gradient;  /* of the one unit that is updated; 0: where gradients stay */
+    double lr;
+    float grad_scale;
+    bool publishes; /* each unit goes to the others at once */
+};
+
 struct unit_state {
-    bool reduced;      /* the own partition holds sums over ranks of this step */
-    bool touched;      /* written in the present segment */
-    bool in_slot;      /* what is written now goes to the slot */
-    zn_addr slot;      /* of the present segment */
+    struct zn_engine *engine; /* for the updater */
+    struct update update;     /* under way in backward */
+    bool open;      /* an episode of writing is under way */
+    int episode;    /* its number in the pass; -1: it has none in this step */
+    int n_closes;   /* gradients written in it */
+    bool reduced;   /* the own partition holds sums over ranks of this step */
+    bool in_slot;   /* what is written now goes to the slot */
+    bool in_again;  /* … to the place of second uses */
+    bool absent;    /* gradients on NVMe: no segment used it in this step, it is zero */
+    zn_addr slot;   /* of the present episode */
     size_t slot_offset;
     int64_t slot_block;
-    zn_event done; /* of its last reduction, or gather of gradients */
-    bool pending;  /* that was submitted and not waited for */
-    int64_t pending_moment; /* when: a count of segments */
+    zn_addr prior; /* gradients on NVMe: what was summed before, to be added to; or 0 */
+    int64_t prior_block;
+    enum flight flight;
+    int64_t since;      /* the moment at which it entered the present part of its way */
+    zn_event done;      /* of its last reduction, gather of gradients, or write */
+    zn_event prior_read;
+    zn_event written; /* the device has written what is reduced or stored next */
     zn_event published; /* its new parameters are there */
     bool publishing;
 };
 
+/* The rank's own elements are updated in chunks: pieces of a unit's own range. */
+struct chunk {
+    int unit;
+    int64_t first, n; /* among all own elements */
+};
+
+/* A buffer of the pipeline through which chunks on NVMe go. */
+enum { PIPELINE_SLOTS = 4, PIPELINE_AHEAD = 2, CHUNK_ELEMENTS = 1 << 18 };
+enum { READ_STATES, READ_GRAD, READ_PARAM, WRITE_STATES, WRITE_PARAM, N_TRANSFERS };
+
+struct slot {
+    zn_addr states, grad, param; /* 0 where that is not on NVMe */
+    int chunk;                   /* whose states it holds, or -1 */
+    int64_t visit;
+    zn_event done[N_TRANSFERS];
+    bool pending[N_TRANSFERS];
+    zn_event computed; /* what was computed in it last */
+};
+
 struct zn_engine {
     zn_device *device;
+    zn_device *host; /* computes updates while the device computes backward; may be the same */
+    zn_stream *updater; /* in backward on a real machine: updates run there; else NULL */
     zn_comm *comm;
+    zn_storage *storage; /* NULL when nothing is on NVMe, and while recording */
     int rank, n_ranks;
     const zn_module *module;
     struct zn_engine_options options;
@@ -47,38 +100,71 @@ struct zn_engine {
     zn_tape *tape;
     zn_manifest manifest; /* recording: what was allocated */
 
-    /* Model states. `parameters` holds all units at stages 0–2, the own partitions at stage 3;
+    /* Model states in memory. `parameters` holds all units at stages 0–2, the own partitions at stage 3;
      * `persistent` whole units at stage 3. `gradients` all units at stages 0–1 (the sums end in the
-     * own partition), else the own partitions. The others all units at stage 0, else the own
-     * partitions; `master` only where parameters have 16 bits. */
-    struct region parameters, persistent, gradients, master, exp_avg, exp_avg_sq;
-    int64_t *persistent_at; /* by unit: its first element in `persistent`, or -1 */
+     * own partition), else the own partitions. The others hold the first `cached` own elements (all of
+     * them unless the optimizer is on NVMe); `master` only where parameters have 16 bits. `pending` is
+     * like `gradients`: those of a delayed update. */
+    struct region parameters, persistent, gradients, pending, master, exp_avg, exp_avg_sq;
+    struct region again; /* whole units used twice in a pass, summed over ranks once a step: the second use */
+    int64_t *persistent_at, *again_at; /* by unit: its first element in `persistent` and `again`, or -1 */
+    int64_t cached;
 
-    struct region ids, targets, sums, partial, arena, add, slots, gathered, staging;
-    struct region *constants; /* by index */
+    /* Model states on NVMe. */
+    struct extent swap_parameters, swap_gradients, swap_pending, swap_states, swap_activations;
+    uint64_t swap_bytes;
+
+    struct chunk *chunks;
+    int n_chunks;
+    struct region pipeline;
+    struct slot slots_of_pipeline[PIPELINE_SLOTS];
+    int64_t visits;
+    bool window_dirty; /* the first slot is being filled by hand (states.c) */
+    unsigned char *chunk_written; /* by chunk: the swap has it */
+
+    struct region ids, targets, sums, squares, partial, arena, add, slots, gathered, fetched, staging;
+    struct region saved, save_staging; /* activation checkpoints (activations.c) */
+    struct region *constants;          /* by index */
 
     /* Recording: owned. The last two take the repeats of a pass that is recorded already. */
     zn_lifetimes *train, *evaluate, *slot_lifetimes, *repeat, *repeat_slots;
     zn_arena slot_arena;
-    int64_t moment; /* segments since the pass began */
+    int64_t moment; /* units completed since the pass began */
     bool last_micro_batch;
+    struct zn_episode *episodes; /* recording: owned; else the plan's */
+    int n_episodes, episodes_capacity, next_episode;
+    bool learning; /* recording: the pass that finds the episodes */
 
     size_t add_bytes; /* recording: the most that was open at once; else the planned size */
     size_t add_used;
     int add_open;
-    zn_addr *add_address;          /* by parameter index, of open gradients */
-    unsigned char *gradient_state; /* by parameter index */
+    zn_addr *add_address;          /* by part, of open gradients */
+    unsigned char *gradient_state; /* by part; then, by part, in `again` */
 
     zn_trace train_trace, evaluate_trace; /* recording */
     zn_trace *recording_trace;            /* of the present pass, or NULL */
     const zn_trace *trace;                /* of the present pass, from the plan */
-    int position, next_gather;
+    int position, next_gather, next_fetch;
     bool turn; /* the next use is the first of backward */
-    zn_event *gather_done;     /* by gather of the longest trace */
-    bool *gather_pending;
+    zn_event *gather_done, *fetch_done; /* by gather of the longest trace */
+    zn_event *gather_free; /* … its buffer is: everything before its issue is computed */
+    bool *gather_pending, *fetch_pending;
     int n_gather_events;
 
+    zn_event save_done[2], load_done[2]; /* by half of save_staging */
+    bool save_pending[2], load_pending[2];
+    zn_event save_ready[2], load_free[2]; /* the device has filled, or emptied, the half */
+    int64_t loading[2]; /* which checkpoint each half brings, or -1 */
+    int next_save;
+    int64_t saved_elements, n_saved; /* of each checkpoint, and how many */
+
     int64_t n_updates;
+    bool backwards;  /* the direction of the last sweep of the pipeline */
+    bool has_pending; /* a delayed update */
+    double pending_lr;
+    float pending_scale;
+    double lr;        /* of the present step, for updates in backward */
+    float grad_scale;
 };
 
 /* ---- engine.c: what a stage keeps ---- */
@@ -88,47 +174,70 @@ bool keeps_parameters(const zn_engine *e);
 bool keeps_gradients(const zn_engine *e);
 bool keeps_optimizer(const zn_engine *e);
 
-/* The address of element `first` of a parameter in a region of whole units, or of own partitions. */
-zn_addr whole_at(const zn_engine *e, const struct region *region, size_t width, const zn_param *p,
-                 int64_t first);
-zn_addr owned_at(const zn_engine *e, const struct region *region, size_t width, const zn_param *p,
+/* A segment's gradients, with their sums taken in place or elsewhere: see gradients.c. */
+bool writes_slots(const zn_engine *e);
+
+bool is_on_nvme(zn_tier tier);
+
+size_t width_of_params(const zn_engine *e);
+bool is_frozen(const zn_engine *e, const struct zn_part *part);
+
+/* Own elements: those whose optimizer states this rank keeps, unit after unit. */
+int64_t own_first(const zn_engine *e, int unit);
+int64_t own_count(const zn_engine *e, int unit);
+int64_t own_total(const zn_engine *e);
+
+/* What of a part is own, from the part's first element. */
+struct zn_range own_range(const zn_engine *e, const struct zn_part *part);
+
+/* Where own element `at` of a unit (counted from its first) lies in a region of whole units, or of
+ * partitions. */
+zn_addr own_at(const zn_engine *e, const struct region *region, size_t width, bool whole, int unit, int64_t at);
+
+/* The address of element `first` of a part in a region of whole units. */
+zn_addr whole_at(const zn_engine *e, const struct region *region, size_t width, const struct zn_part *part,
                  int64_t first);
 
 /* The start of the own partition of a unit in either kind of region. */
 zn_addr partition_at(const zn_engine *e, const struct region *region, size_t width, bool whole, int unit);
 
-/* The range of a parameter the optimizer of this rank updates. */
-struct zn_range updated_range(const zn_engine *e, const zn_param *p);
+zn_status region_alloc(zn_engine *e, struct region *region, const char *name, zn_tier tier, zn_kind kind,
+                       size_t n_bytes, bool is_shared);
 
-size_t width_of_params(const zn_engine *e);
-
-bool is_frozen(const zn_engine *e, const zn_param *p);
-
-zn_status region_alloc(zn_engine *e, struct region *region, const char *name, zn_kind kind, size_t n_bytes,
-                       bool is_shared);
+/* Pointers for storage and communicator; NULL on sim. */
+void *pointer_of(zn_addr address);
 
 /* ---- gradients.c, gathers.c: the tape's hooks ---- */
 
 extern const struct zn_param_hooks zn_engine_hooks;
 
 zn_status gradients_start_pass(zn_engine *e);
+zn_status gradients_end_pass(zn_engine *e);
 zn_status gradients_finish(zn_engine *e); /* all reductions of the step are done */
+
+/* Sums the squares of a unit's own partition into its place in `squares`. */
+zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient);
 
 zn_status gathers_init(zn_engine *e);
 void gathers_fini(zn_engine *e);
 zn_status gathers_start_pass(zn_engine *e, bool trains);
-zn_status gathers_acquire(zn_engine *e, const zn_param *p, zn_addr *address);
+zn_status gathers_acquire(zn_engine *e, const struct zn_part *part, zn_addr *address);
 
 /* Submits the gather of a unit's working parameters after an update or at start, where whole units
  * are kept. */
 zn_status publish_unit(zn_engine *e, int unit);
 
-/* Waits for the last request of a unit. */
-zn_status unit_wait(zn_engine *e, int unit);
+/* ---- activations.c ---- */
+
+size_t saved_bytes(const zn_engine *e); /* one checkpoint, padded */
+zn_status activations_save(zn_engine *e, int64_t index, zn_addr from, int64_t n_elements);
+zn_status activations_prefetch(zn_engine *e, int64_t index, int64_t n_elements);
+zn_status activations_load(zn_engine *e, int64_t index, zn_addr to, int64_t n_elements);
+zn_status activations_end_pass(zn_engine *e);
 
 /* ---- step.c ---- */
 
-enum { SUM_LOSS, SUM_NORM, SUM_EVALUATE, N_SUMS }; /* doubles in `sums` */
+enum { SUM_LOSS, SUM_EVALUATE, N_SUMS }; /* doubles in `sums` */
 
 zn_addr sum_address(const zn_engine *e, int which);
 zn_status sum_read(zn_engine *e, int which, double *value);
@@ -138,9 +247,37 @@ zn_status sum_clear(zn_engine *e, int which);
 
 zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *verdict);
 
-/* ---- optimizer.c ---- */
+/* The first parameter of a unit whose gradient, at this address, is not finite; -1: none. */
+zn_status find_bad_param(zn_engine *e, int unit, zn_addr gradient, int *bad);
 
-/* The update of this rank's ranges with gradients × grad_scale, then their way to the others. */
-zn_status optimizer_update(zn_engine *e, double lr, float grad_scale);
+/* ---- pipeline.c, optimizer.c ---- */
+
+zn_status pipeline_init(zn_engine *e);
+void pipeline_fini(zn_engine *e);
+
+/* Everything written is on its way no more. */
+zn_status pipeline_drain(zn_engine *e);
+
+/* Brings a chunk of the swap into the first slot to be read or changed by hand, and back. */
+zn_status window_open(zn_engine *e, int chunk, struct slot **slot);
+void window_changed(zn_engine *e);
+zn_status window_flush(zn_engine *e);
+
+int chunk_of(const zn_engine *e, int64_t own);
+bool chunk_needs_slot(const zn_engine *e, int chunk);
+
+/* Where the parts of a chunk lie, from its first element on; 0 for what is not kept. */
+struct operands {
+    zn_addr param, grad, first_moment, second_moment;
+    zn_addr copy; /* the 16-bit working value, or 0 */
+};
+struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot);
+
+/* The update of all own elements, or of those of one unit. */
+zn_status optimizer_update(zn_engine *e, const struct update *update);
+zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update);
+
+/* One chunk, whose parts are at these places. */
+zn_status update_chunk(zn_engine *e, int chunk, const struct operands *x, const struct update *update);
 
 #endif

@@ -3,30 +3,49 @@
 
 #include "zero/engine_private.h"
 
+static bool are_on_nvme(const zn_engine *e)
+{
+    return is_on_nvme(e->options.offload.parameters);
+}
+
 zn_status gathers_init(zn_engine *e)
 {
     if (!e->plan)
         return ZN_OK;
     int train = e->plan->train_trace.n_gathers, evaluate = e->plan->evaluate_trace.n_gathers;
-    e->n_gather_events = train > evaluate ? train : evaluate;
-    e->gather_done = calloc((size_t)e->n_gather_events + 1, sizeof *e->gather_done);
-    e->gather_pending = calloc((size_t)e->n_gather_events + 1, sizeof *e->gather_pending);
-    if (!e->gather_done || !e->gather_pending)
+    size_t n = (size_t)(train > evaluate ? train : evaluate);
+    e->gather_done = calloc(n + 1, sizeof *e->gather_done);
+    e->fetch_done = calloc(n + 1, sizeof *e->fetch_done);
+    e->gather_free = calloc(n + 1, sizeof *e->gather_free);
+    e->gather_pending = calloc(n + 1, sizeof *e->gather_pending);
+    e->fetch_pending = calloc(n + 1, sizeof *e->fetch_pending);
+    if (!e->gather_done || !e->fetch_done || !e->gather_free || !e->gather_pending || !e->fetch_pending)
         return zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
-    for (int g = 0; g < e->n_gather_events; g++)
+    e->n_gather_events = (int)n;
+    for (size_t g = 0; g < n; g++) {
         zn_event_init(&e->gather_done[g]);
+        zn_event_init(&e->fetch_done[g]);
+        zn_event_init(&e->gather_free[g]);
+    }
     return ZN_OK;
 }
 
 void gathers_fini(zn_engine *e)
 {
-    for (int g = 0; e->gather_done && e->gather_pending && g < e->n_gather_events; g++) {
+    for (int g = 0; g < e->n_gather_events; g++) {
+        if (e->fetch_pending[g])
+            zn_event_wait(&e->fetch_done[g], e->device->clock);
         if (e->gather_pending[g])
             zn_event_wait(&e->gather_done[g], e->device->clock);
         zn_event_fini(&e->gather_done[g]);
+        zn_event_fini(&e->fetch_done[g]);
+        zn_event_fini(&e->gather_free[g]);
     }
+    free(e->gather_free);
     free(e->gather_done);
+    free(e->fetch_done);
     free(e->gather_pending);
+    free(e->fetch_pending);
 }
 
 zn_status gathers_start_pass(zn_engine *e, bool trains)
@@ -39,25 +58,54 @@ zn_status gathers_start_pass(zn_engine *e, bool trains)
         e->recording_trace = trace->n_uses == 0 ? trace : NULL; /* a repeat is the same again */
     }
     e->position = -1;
-    e->next_gather = 0;
+    e->next_gather = e->next_fetch = 0;
     e->turn = false;
+    return are_on_nvme(e) ? pipeline_drain(e) : ZN_OK; /* what is read now was written before */
+}
+
+/* Reads the own partition of a unit from NVMe. */
+static zn_status read_partition(zn_engine *e, int unit, zn_addr to, zn_event *after, zn_event *done)
+{
+    const struct zn_unit *u = &e->units.units[unit];
+    size_t width = width_of_params(e);
+    zn_event_reset(done);
+    return zn_storage_read(e->storage, e->swap_parameters.offset + (uint64_t)(u->first / e->n_ranks) * width,
+                           pointer_of(to), (size_t)u->partition * width, after, done);
+}
+
+static zn_status fetch(zn_engine *e, int g)
+{
+    const struct zn_gather_plan *p = &e->trace->gathers[g];
+    ZN_TRY(zn_device_record(e->device, &e->gather_free[g]));
+    ZN_TRY(read_partition(e, p->unit, e->fetched.address + p->fetch_offset, &e->gather_free[g], &e->fetch_done[g]));
+    e->fetch_pending[g] = true;
     return ZN_OK;
 }
 
+/* One rank has the whole unit: it comes straight into its place. */
 static zn_status submit(zn_engine *e, int g)
 {
     const struct zn_gather_plan *p = &e->trace->gathers[g];
     const struct zn_unit *unit = &e->units.units[p->unit];
+    zn_addr to = e->gathered.address + p->offset;
     size_t width = width_of_params(e);
-    struct zn_gather gather = {
-        .tag = {ZN_COMM_GATHER_PARAM, p->unit},
-        .from = &e->parameters.shared,
-        .offset = (size_t)(unit->first / e->n_ranks) * width,
-        .n_bytes = (size_t)unit->partition * width,
-        .to = (unsigned char *)(uintptr_t)(e->gathered.address + p->offset),
-    };
-    zn_event_reset(&e->gather_done[g]);
-    ZN_TRY(zn_comm_gather(e->comm, &gather, &e->gather_done[g]));
+    bool fetched = are_on_nvme(e);
+    if (!fetched || e->n_ranks == 1)
+        ZN_TRY(zn_device_record(e->device, &e->gather_free[g]));
+    if (fetched && e->n_ranks == 1) {
+        ZN_TRY(read_partition(e, p->unit, to, &e->gather_free[g], &e->gather_done[g]));
+    } else {
+        struct zn_gather gather = {
+            .tag = {ZN_COMM_GATHER_PARAM, p->unit},
+            .from = fetched ? &e->fetched.shared : &e->parameters.shared,
+            .offset = fetched ? p->fetch_offset : (size_t)(unit->first / e->n_ranks) * width,
+            .n_bytes = (size_t)unit->partition * width,
+            .to = pointer_of(to),
+            .after = fetched ? &e->fetch_done[g] : &e->gather_free[g],
+        };
+        zn_event_reset(&e->gather_done[g]);
+        ZN_TRY(zn_comm_gather(e->comm, &gather, &e->gather_done[g]));
+    }
     e->gather_pending[g] = true;
     return ZN_OK;
 }
@@ -74,6 +122,9 @@ static zn_status advance(zn_engine *e, int unit)
             return zn_fail(ZN_ERR_INTERNAL, "the program left its trace at use %d (unit %d)", e->position,
                            unit);
     }
+    bool fetches = are_on_nvme(e) && e->n_ranks > 1;
+    for (; fetches && e->next_fetch < t->n_gathers && t->gathers[e->next_fetch].fetch <= e->position; e->next_fetch++)
+        ZN_TRY(fetch(e, e->next_fetch));
     for (; e->next_gather < t->n_gathers && t->gathers[e->next_gather].issue <= e->position;
          e->next_gather++)
         ZN_TRY(submit(e, e->next_gather));
@@ -89,33 +140,33 @@ static zn_status wait_published(zn_engine *e, int unit)
     return zn_event_wait(&us->published, e->device->clock);
 }
 
-zn_status gathers_acquire(zn_engine *e, const zn_param *p, zn_addr *address)
+zn_status gathers_acquire(zn_engine *e, const struct zn_part *part, zn_addr *address)
 {
-    int unit = e->units.unit_of[p->index];
+    int unit = part->unit;
     size_t width = width_of_params(e);
     if (e->recording_trace) {
         ZN_TRY(zn_trace_add(e->recording_trace, unit, e->turn));
         e->turn = false;
     }
     if (keeps_parameters(e)) {
-        *address = whole_at(e, &e->parameters, width, p, 0);
+        *address = whole_at(e, &e->parameters, width, part, 0);
         return wait_published(e, unit);
     }
-    int64_t in_unit = e->units.place_of[p->index] - e->units.units[unit].first;
+    int64_t in_unit = part->place - e->units.units[unit].first;
     if (e->persistent_at[unit] >= 0) {
         *address = e->persistent.address + (zn_addr)(e->persistent_at[unit] + in_unit) * width;
         ZN_TRY(e->plan ? advance(e, unit) : ZN_OK);
         return wait_published(e, unit);
     }
     if (!e->plan) {
-        *address = e->parameters.address; /* on sim any address serves */
+        *address = e->ids.address; /* on sim any address serves */
         return ZN_OK;
     }
     ZN_TRY(advance(e, unit));
     int g = e->trace->gather_of[e->position];
     if (e->gather_pending[g]) {
-        e->gather_pending[g] = false;
-        ZN_TRY(zn_event_wait(&e->gather_done[g], e->device->clock));
+        e->gather_pending[g] = e->fetch_pending[g] = false;
+        ZN_TRY(zn_device_wait(e->device, &e->gather_done[g]));
     }
     *address = e->gathered.address + e->trace->gathers[g].offset + (zn_addr)in_unit * width;
     return ZN_OK;

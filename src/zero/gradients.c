@@ -1,12 +1,18 @@
-/* Where gradients go: written in place or into a slot, summed over ranks into the own partition.
+/* Where gradients go: written in place or into a slot, summed over ranks into the own partition, kept in
+ * memory or on NVMe.
  *
- * Where whole gradients are kept (stages 0 and 1) and summed over ranks once a step, a parameter's
- * gradient is written in its place, and added to by later micro-batches; in the last micro-batch
- * each unit is reduced when the segment that wrote it has ended. Else, and for a unit that is
- * reduced already (the second use of a tied parameter), what a segment writes goes to a slot of
- * the unit's size and is reduced from there. Slots are places in one region, planned by their
- * lifetimes: from the segment that writes to the end of the next, so that a reduction has that
- * long before anyone waits for it (ZeRO's C_B). */
+ * Where whole gradients are kept (stages 0 and 1) and summed over ranks once a step, a gradient is
+ * written in its place, and added to by later micro-batches; in the last micro-batch each unit is
+ * reduced when its gradients are complete. Else, and for a unit that is reduced already (the second
+ * use of a tied parameter), what a segment writes goes to a slot of the unit's size and is reduced
+ * from there.
+ *
+ * An episode is what a segment writes into one unit; the recording counts the gradients of each, so
+ * the reduction of a unit starts with its last one while backward goes on. Slots are places in one
+ * region, planned by their lifetimes: a reduction has until the next unit is complete before anyone
+ * waits for it, a write to NVMe as long again (ZeRO's C_B). */
+#include <stdlib.h>
+
 #include "base/size.h"
 #include "zero/engine_private.h"
 
@@ -16,108 +22,272 @@ static bool needs_reduction(const zn_engine *e)
     return e->n_ranks > 1 || e->options.type != ZN_F32;
 }
 
-static bool writes_slots(const zn_engine *e)
+static bool are_on_nvme(const zn_engine *e)
 {
+    return is_on_nvme(e->options.offload.gradients);
+}
+
+/* In the vertical schedule a unit's gradients are complete, over all micro-batches, when its segment has
+ * ended: nothing needs a place of its own for the step. */
+bool writes_slots(const zn_engine *e)
+{
+    if (are_on_nvme(e))
+        return true;
     return needs_reduction(e) && (!keeps_gradients(e) || e->options.reduce_every);
 }
 
-zn_status unit_wait(zn_engine *e, int unit)
+/* ---- The way from a slot to where the gradient stays ---- */
+
+zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient)
 {
-    struct unit_state *us = &e->unit_state[unit];
-    if (!us->pending)
-        return ZN_OK;
-    us->pending = false;
-    return zn_event_wait(&us->done, e->device->clock);
+    zn_addr sum = e->squares.address + (zn_addr)unit * sizeof(zn_exact);
+    ZN_TRY(zn_run_zero(e->device, &(struct zn_zero_args){.dst = sum, .n_bytes = sizeof(zn_exact)}));
+    return zn_run_sum_squares(e->device, &(struct zn_sum_squares_args){.sum = sum,
+                                                                       .src = gradient,
+                                                                       .partial = e->partial.address,
+                                                                       .n_elements = e->units.units[unit].partition});
 }
 
-/* A slot lies where those of the segment before the last one lay: they must be done. */
-static zn_status wait_old_slots(zn_engine *e)
+/* Where the sum over ranks ends. */
+static zn_addr sum_at(const zn_engine *e, int unit)
+{
+    const struct unit_state *us = &e->unit_state[unit];
+    const struct zn_unit *u = &e->units.units[unit];
+    if (!are_on_nvme(e))
+        return partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), unit);
+    return us->prior ? us->prior : us->slot + (zn_addr)(e->rank * u->partition) * sizeof(float);
+}
+
+static uint64_t swap_at(const zn_engine *e, int unit)
+{
+    return e->swap_gradients.offset + (uint64_t)(e->units.units[unit].first / e->n_ranks) * sizeof(float);
+}
+
+static bool is_final(const zn_engine *e, const struct unit_state *us)
+{
+    return e->last_micro_batch && (us->episode < 0 || e->episodes[us->episode].is_last);
+}
+
+static bool is_first(const zn_engine *e, const struct unit_state *us)
+{
+    return us->episode < 0 || e->episodes[us->episode].is_first;
+}
+
+/* Micro-batches come one after the other and add to what is there. */
+static bool accumulates(const zn_engine *e)
+{
+    return e->options.accumulate > 1 && !e->options.vertical;
+}
+
+/* Where the states of a part's gradient are kept, for the place it is written to now. */
+static unsigned char *state_of(zn_engine *e, const struct zn_part *part)
+{
+    bool again = e->unit_state[part->unit].in_again;
+    return &e->gradient_state[part - e->units.parts + (again ? e->units.n_parts : 0)];
+}
+
+static zn_status run_update(void *arg)
+{
+    struct unit_state *us = arg;
+    zn_engine *e = us->engine;
+    return optimizer_update_unit(e, (int)(us - e->unit_state), &us->update);
+}
+
+/* In backward: a non-finite gradient can no longer be skipped. The update goes on beside the computing. */
+static zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    int bad;
+    zn_exact sum;
+    ZN_TRY(zn_device_read(e->device, &sum, e->squares.address + (zn_addr)unit * sizeof sum, sizeof sum));
+    if (sum.n_bad) {
+        ZN_TRY(find_bad_param(e, unit, gradient, &bad));
+        return zn_fail(ZN_ERR_NUMERIC, "gradient of %s is not finite; with --optimizer-in-backward the run ends here",
+                       bad >= 0 ? e->module->params[bad].name : "a parameter");
+    }
+    us->engine = e;
+    us->update = (struct update){.device = e->host, .gradient = gradient, .lr = e->lr, .grad_scale = e->grad_scale};
+    us->flight = FLIGHT_UPDATING;
+    us->since = e->moment;
+    zn_event_reset(&us->done);
+    if (e->updater)
+        return zn_stream_submit(e->updater, &(struct zn_task){.run = run_update, .arg = us, .done = &us->done});
+    ZN_TRY(run_update(us));
+    zn_event_set(&us->done, ZN_OK, NULL, zn_clock_now(e->device->clock));
+    return ZN_OK;
+}
+
+/* The sum over ranks is there. */
+static zn_status land(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    bool final = is_final(e, us), updates = e->options.in_backward && final;
+    us->flight = FLIGHT_NONE;
+    if (!are_on_nvme(e) && !updates)
+        return ZN_OK;
+    zn_addr gradient = sum_at(e, unit);
+    if (final)
+        ZN_TRY(squares_of_unit(e, unit, gradient));
+    if (updates)
+        return start_update(e, unit, gradient);
+    us->flight = FLIGHT_WRITING;
+    us->since = e->moment;
+    if (!e->storage)
+        return ZN_OK;
+    ZN_TRY(zn_device_record(e->device, &us->written));
+    zn_event_reset(&us->done);
+    return zn_storage_write(e->storage, swap_at(e, unit), pointer_of(gradient),
+                            (size_t)e->units.units[unit].partition * sizeof(float), &us->written, &us->done);
+}
+
+static zn_status step_flight(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    if (e->plan && e->units.units[unit].n_elements > 0)
+        ZN_TRY(zn_device_wait(e->device, &us->done));
+    if (us->in_slot) /* the memory was in use until now */
+        zn_arena_touch(&e->slot_arena, us->slot_block);
+    if (us->prior)
+        zn_arena_touch(&e->slot_arena, us->prior_block);
+    if (us->flight == FLIGHT_REDUCING)
+        return land(e, unit);
+    bool updated = us->flight == FLIGHT_UPDATING;
+    us->flight = FLIGHT_NONE;
+    return updated && !keeps_optimizer(e) ? publish_unit(e, unit) : ZN_OK;
+}
+
+/* Brings all that entered its present part at least `age` moments ago a part further, in the order of units:
+ * the same on every rank. One rank's sums need no time. */
+static zn_status move_flights(zn_engine *e, int64_t age)
 {
     for (int u = 0; u < e->units.n_units; u++) {
-        if (e->unit_state[u].pending && e->unit_state[u].pending_moment < e->moment - 1)
-            ZN_TRY(unit_wait(e, u));
+        struct unit_state *us = &e->unit_state[u];
+        int64_t reducing = e->n_ranks == 1 ? 0 : age;
+        if (us->flight == FLIGHT_REDUCING && us->since <= e->moment - reducing)
+            ZN_TRY(step_flight(e, u));
+        if (us->flight >= FLIGHT_WRITING && us->since <= e->moment - age)
+            ZN_TRY(step_flight(e, u));
     }
     return ZN_OK;
 }
+
+static zn_status unit_land(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    while (us->flight != FLIGHT_NONE)
+        ZN_TRY(step_flight(e, unit));
+    return ZN_OK;
+}
+
+/* ---- Writing ---- */
 
 static zn_status open_slot(zn_engine *e, int unit)
 {
     const struct zn_unit *u = &e->units.units[unit];
     struct unit_state *us = &e->unit_state[unit];
-    ZN_TRY(wait_old_slots(e));
     ZN_TRY(zn_arena_take(&e->slot_arena, (size_t)u->n_elements * sizeof(float), &us->slot_block,
                          &us->slot_offset));
-    us->slot = (e->plan ? e->slots.address : e->gradients.address) + us->slot_offset;
-    for (int i = 0; i < u->n_params; i++)
-        e->gradient_state[u->first_param + i] = GRADIENT_EMPTY;
+    us->slot = (e->plan ? e->slots.address : e->ids.address) + us->slot_offset;
+    us->prior = 0;
+    for (int i = 0; i < u->n_parts; i++)
+        e->gradient_state[u->first_part + i] = GRADIENT_EMPTY;
+    if (!are_on_nvme(e) || (is_first(e, us) && !accumulates(e)))
+        return ZN_OK;
+    size_t offset, n_bytes = (size_t)u->partition * sizeof(float);
+    ZN_TRY(zn_arena_take(&e->slot_arena, n_bytes, &us->prior_block, &offset));
+    if (!us->reduced)
+        return ZN_OK;
+    us->prior = (e->plan ? e->slots.address : e->ids.address) + offset;
+    if (!e->storage)
+        return ZN_OK;
+    ZN_TRY(zn_device_record(e->device, &us->written));
+    zn_event_reset(&us->prior_read);
+    return zn_storage_read(e->storage, swap_at(e, unit), pointer_of(us->prior), n_bytes, &us->written, &us->prior_read);
+}
+
+static zn_status learn_episode(zn_engine *e, int unit)
+{
+    if (e->n_episodes == e->episodes_capacity) {
+        int capacity = e->episodes_capacity ? 2 * e->episodes_capacity : 64;
+        struct zn_episode *grown = realloc(e->episodes, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gradients");
+        e->episodes = grown;
+        e->episodes_capacity = capacity;
+    }
+    bool is_first = true;
+    for (int k = 0; k < e->n_episodes; k++) {
+        if (e->episodes[k].unit == unit)
+            is_first = e->episodes[k].is_last = false;
+    }
+    e->episodes[e->n_episodes++] = (struct zn_episode){.unit = unit, .is_first = is_first, .is_last = true};
     return ZN_OK;
 }
 
-/* The place of a parameter's gradient in the present segment. */
-static zn_addr place_of(const zn_engine *e, const zn_param *p)
+/* Where sums are taken once a step, the second use of a unit in a pass has a place of its own, so that what is
+ * added to what does not depend on the schedule. */
+static zn_status start_episode(zn_engine *e, int unit)
 {
-    int unit = e->units.unit_of[p->index];
-    const struct unit_state *us = &e->unit_state[unit];
-    if (!us->in_slot)
-        return whole_at(e, &e->gradients, sizeof(float), p, 0);
-    return us->slot + (zn_addr)(e->units.place_of[p->index] - e->units.units[unit].first) * sizeof(float);
+    struct unit_state *us = &e->unit_state[unit];
+    ZN_TRY(unit_land(e, unit));
+    us->open = true;
+    us->absent = false;
+    us->n_closes = 0;
+    us->episode = e->next_episode++;
+    if (e->learning) {
+        us->slot = e->ids.address; /* on sim any address serves */
+        ZN_TRY(learn_episode(e, unit));
+    }
+    if (us->episode >= e->n_episodes || e->episodes[us->episode].unit != unit)
+        return zn_fail(ZN_ERR_INTERNAL, "the program left its plan at the gradients of unit %d", unit);
+    bool second = !writes_slots(e) && !is_first(e, us) && !e->options.reduce_every;
+    us->in_again = second && accumulates(e) && !e->learning;
+    us->in_slot = !us->in_again && (writes_slots(e) || second);
+    return us->in_slot && !e->learning ? open_slot(e, unit) : ZN_OK;
+}
+
+/* The place of a part's gradient in the present episode. */
+static zn_addr place_of(const zn_engine *e, const struct zn_part *part)
+{
+    const struct unit_state *us = &e->unit_state[part->unit];
+    zn_addr offset = (zn_addr)(part->place - e->units.units[part->unit].first) * sizeof(float);
+    if (us->in_again)
+        return e->plan ? e->again.address + (zn_addr)e->again_at[part->unit] * sizeof(float) + offset : e->ids.address;
+    return us->in_slot ? us->slot + offset : whole_at(e, &e->gradients, sizeof(float), part, 0);
 }
 
 /* An operator may have several gradients open at once (weight and bias): they lie side by side. */
-static zn_status open_beside(zn_engine *e, const zn_param *p, zn_addr *address)
+static zn_status open_beside(zn_engine *e, const struct zn_part *part, zn_addr *address)
 {
     size_t begin = e->add_used;
-    e->add_used += zn_round_up((size_t)p->n_elements * sizeof(float), ZN_BLOCK_ALIGNMENT);
-    e->add_open++;
-    if (e->add_used > e->add_bytes) {
-        if (e->plan)
-            return zn_fail(ZN_ERR_INTERNAL, "the gradient of '%s' does not fit the planned buffer", p->name);
+    e->add_used += zn_round_up((size_t)part->n_elements * sizeof(float), ZN_BLOCK_ALIGNMENT);
+    if (!e->plan && e->add_used > e->add_bytes)
         e->add_bytes = e->add_used;
-    }
-    *address = (e->plan ? e->add.address : e->gradients.address) + begin;
-    e->add_address[p->index] = *address;
+    if (e->add_used > e->add_bytes)
+        return zn_fail(ZN_ERR_INTERNAL, "gradients to add need %zu bytes, planned are %zu", e->add_used, e->add_bytes);
+    e->add_open++;
+    *address = (e->plan ? e->add.address : e->ids.address) + begin;
+    e->add_address[part - e->units.parts] = *address;
     return ZN_OK;
 }
 
-static zn_status open_gradient(void *self, const zn_param *p, zn_addr *address)
+static zn_status open_gradient(void *self, const zn_param *p, int64_t row, zn_addr *address)
 {
     zn_engine *e = self;
-    int unit = e->units.unit_of[p->index];
-    struct unit_state *us = &e->unit_state[unit];
+    const struct zn_part *part = zn_units_row(&e->units, p, row);
     *address = 0;
-    if (is_frozen(e, p))
+    if (is_frozen(e, part))
         return ZN_OK;
-    if (!us->touched) {
-        us->touched = true;
-        us->in_slot = writes_slots(e) || us->reduced;
-        if (us->in_slot)
-            ZN_TRY(open_slot(e, unit));
-    }
-    unsigned char *state = &e->gradient_state[p->index];
+    if (!e->unit_state[part->unit].open)
+        ZN_TRY(start_episode(e, part->unit));
+    unsigned char *state = state_of(e, part);
     if (*state == GRADIENT_EMPTY) {
         *state = GRADIENT_WRITING;
-        *address = place_of(e, p);
+        *address = place_of(e, part);
         return ZN_OK;
     }
     *state = GRADIENT_ADDING;
-    return open_beside(e, p, address);
-}
-
-static zn_status close_gradient(void *self, const zn_param *p)
-{
-    zn_engine *e = self;
-    unsigned char *state = &e->gradient_state[p->index];
-    bool adds = *state == GRADIENT_ADDING;
-    *state = GRADIENT_WRITTEN;
-    if (!adds)
-        return ZN_OK;
-    if (--e->add_open == 0)
-        e->add_used = 0;
-    zn_addr sum = place_of(e, p);
-    return zn_run_add(e->device, &(struct zn_add_args){.y = sum,
-                                                       .a = sum,
-                                                       .b = e->add_address[p->index],
-                                                       .n_elements = p->n_elements});
+    return open_beside(e, part, address);
 }
 
 static zn_status clear(zn_engine *e, zn_addr at, int64_t n_elements)
@@ -131,15 +301,16 @@ static zn_status clear(zn_engine *e, zn_addr at, int64_t n_elements)
 static zn_status clear_unwritten(zn_engine *e, int unit, zn_addr base, bool padding)
 {
     const struct zn_unit *u = &e->units.units[unit];
+    const unsigned char *states = e->gradient_state + (e->unit_state[unit].in_again ? e->units.n_parts : 0);
     int64_t end = 0;
-    for (int i = 0; i < u->n_params; i++) {
-        const zn_param *p = &e->module->params[u->first_param + i];
-        int64_t begin = e->units.place_of[p->index] - u->first;
+    for (int i = 0; i < u->n_parts; i++) {
+        const struct zn_part *part = &e->units.parts[u->first_part + i];
+        int64_t begin = part->place - u->first;
         if (padding)
             ZN_TRY(clear(e, base + (zn_addr)end * sizeof(float), begin - end));
-        if (e->gradient_state[p->index] == GRADIENT_EMPTY)
-            ZN_TRY(clear(e, base + (zn_addr)begin * sizeof(float), p->n_elements));
-        end = begin + p->n_elements;
+        if (states[u->first_part + i] == GRADIENT_EMPTY)
+            ZN_TRY(clear(e, base + (zn_addr)begin * sizeof(float), part->n_elements));
+        end = begin + part->n_elements;
     }
     return padding ? clear(e, base + (zn_addr)end * sizeof(float), u->n_elements - end) : ZN_OK;
 }
@@ -151,26 +322,87 @@ static zn_status reduce_unit(zn_engine *e, int unit)
     struct unit_state *us = &e->unit_state[unit];
     bool adds = us->reduced;
     us->reduced = true;
-    zn_addr whole = e->gradients.address + (zn_addr)u->first * sizeof(float);
-    ZN_TRY(clear_unwritten(e, unit, us->in_slot ? us->slot : whole, us->in_slot));
-    ZN_TRY(unit_wait(e, unit));
+    const struct region *from = us->in_slot ? &e->slots : us->in_again ? &e->again : &e->gradients;
+    size_t offset = us->in_slot ? us->slot_offset
+                                : (size_t)(us->in_again ? e->again_at[unit] : u->first) * sizeof(float);
+    ZN_TRY(clear_unwritten(e, unit, us->in_slot ? us->slot : from->address + offset, us->in_slot || us->in_again));
+    if (us->prior && e->storage)
+        ZN_TRY(zn_event_wait(&us->prior_read, e->device->clock));
+    us->flight = FLIGHT_REDUCING;
+    us->since = e->moment;
     if (!e->plan || u->n_elements == 0)
         return ZN_OK;
-    zn_addr to = partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), unit);
     struct zn_reduce reduce = {
         .tag = {ZN_COMM_REDUCE_GRAD, unit},
-        .from = us->in_slot ? &e->slots.shared : &e->gradients.shared,
-        .offset = us->in_slot ? us->slot_offset : (size_t)u->first * sizeof(float),
+        .from = &from->shared,
+        .offset = offset,
         .n_elements = u->partition,
         .wire = e->options.type,
-        .to = (float *)(uintptr_t)to,
+        .to = pointer_of(sum_at(e, unit)),
         .adds = adds,
+        .after = &us->written,
     };
+    ZN_TRY(zn_device_record(e->device, &us->written));
     zn_event_reset(&us->done);
-    ZN_TRY(zn_comm_reduce(e->comm, &reduce, &us->done));
-    us->pending = true;
-    us->pending_moment = e->moment;
+    return zn_comm_reduce(e->comm, &reduce, &us->done);
+}
+
+/* One rank in fp32: what is in its place is the sum already. */
+static zn_status end_in_place(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    zn_addr whole = e->gradients.address + (zn_addr)e->units.units[unit].first * sizeof(float);
+    us->reduced = true;
+    ZN_TRY(clear_unwritten(e, unit, whole, false));
+    if (!e->options.in_backward)
+        return ZN_OK;
+    us->flight = FLIGHT_REDUCING;
+    us->since = e->moment;
+    zn_event_reset(&us->done);
+    zn_event_set(&us->done, ZN_OK, NULL, zn_clock_now(e->device->clock));
     return ZN_OK;
+}
+
+/* The unit's last gradient of the episode is written. */
+static zn_status complete(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    us->open = false;
+    if (us->in_slot || (e->last_micro_batch && (needs_reduction(e) || us->in_again)))
+        ZN_TRY(reduce_unit(e, unit));
+    else if (e->last_micro_batch)
+        ZN_TRY(end_in_place(e, unit));
+    if (e->options.in_backward) /* the segment still uses the parameters */
+        return ZN_OK;
+    ZN_TRY(move_flights(e, 1));
+    e->moment++;
+    zn_arena_next_moment(&e->slot_arena);
+    return ZN_OK;
+}
+
+static zn_status close_gradient(void *self, const zn_param *p, int64_t row)
+{
+    zn_engine *e = self;
+    const struct zn_part *part = zn_units_row(&e->units, p, row);
+    struct unit_state *us = &e->unit_state[part->unit];
+    unsigned char *state = state_of(e, part);
+    bool adds = *state == GRADIENT_ADDING;
+    *state = GRADIENT_WRITTEN;
+    if (adds) {
+        if (--e->add_open == 0)
+            e->add_used = 0;
+        zn_addr sum = place_of(e, part);
+        ZN_TRY(zn_run_add(e->device, &(struct zn_add_args){.y = sum,
+                                                           .a = sum,
+                                                           .b = e->add_address[part - e->units.parts],
+                                                           .n_elements = part->n_elements}));
+    }
+    us->n_closes++;
+    if (e->learning) {
+        e->episodes[us->episode].n_closes = us->n_closes;
+        return ZN_OK;
+    }
+    return us->n_closes == e->episodes[us->episode].n_closes ? complete(e, part->unit) : ZN_OK;
 }
 
 static zn_status segment_end(void *self, int segment, bool backward)
@@ -180,45 +412,61 @@ static zn_status segment_end(void *self, int segment, bool backward)
         e->turn = segment == e->module->n_segments - 1;
         return ZN_OK;
     }
-    for (int u = 0; u < e->units.n_units; u++) {
-        struct unit_state *us = &e->unit_state[u];
-        if (us->touched && (us->in_slot || (needs_reduction(e) && e->last_micro_batch)))
-            ZN_TRY(reduce_unit(e, u));
-    }
+    for (int u = 0; e->learning && u < e->units.n_units; u++)
+        e->unit_state[u].open = false;
+    if (!e->options.in_backward || e->learning)
+        return ZN_OK;
+    ZN_TRY(move_flights(e, 1));
     e->moment++;
     zn_arena_next_moment(&e->slot_arena);
-    for (int u = 0; u < e->units.n_units; u++) {
-        struct unit_state *us = &e->unit_state[u];
-        if (us->touched && us->in_slot)
-            zn_arena_touch(&e->slot_arena, us->slot_block);
-        us->touched = false;
-    }
     return ZN_OK;
 }
 
-/* Slots begin again at their first place: those of the pass before must be done. The last
- * micro-batch of a step uses the most of them; the others use the same, or none. */
+/* ---- Passes and steps ---- */
+
+/* Slots begin again at their first place. The last micro-batch of a step uses the most of them; the others
+ * use the same, or fewer. */
 zn_status gradients_start_pass(zn_engine *e)
 {
-    for (int u = 0; u < e->units.n_units; u++)
-        ZN_TRY(unit_wait(e, u));
-    zn_lifetimes *recorded = e->last_micro_batch ? e->slot_lifetimes : e->repeat_slots;
+    zn_lifetimes *recorded = e->last_micro_batch && !e->learning ? e->slot_lifetimes : e->repeat_slots;
     zn_arena_start(&e->slot_arena, e->plan ? e->plan->slots : recorded, !e->plan);
+    e->next_episode = 0;
     return ZN_OK;
 }
 
+/* What is still under way lives to the end of the pass. */
+zn_status gradients_end_pass(zn_engine *e)
+{
+    for (int u = 0; u < e->units.n_units; u++)
+        ZN_TRY(unit_land(e, u));
+    return ZN_OK;
+}
+
+/* A unit that no segment used in this step: its gradient is zero, and it is updated like the others. */
 static zn_status finish_unit(zn_engine *e, int unit)
 {
     const struct zn_unit *u = &e->units.units[unit];
     struct unit_state *us = &e->unit_state[unit];
     if (us->reduced)
         return ZN_OK;
-    us->in_slot = false;
-    if (writes_slots(e)) /* no segment used it in this step */
-        return clear(e, partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), unit), u->partition);
-    if (needs_reduction(e))
+    us->in_slot = us->in_again = false;
+    us->prior = 0;
+    us->episode = -1;
+    if (are_on_nvme(e)) {
+        us->absent = true;
+        ZN_TRY(zn_run_zero(e->device,
+                           &(struct zn_zero_args){.dst = e->squares.address + (zn_addr)unit * sizeof(zn_exact),
+                                                  .n_bytes = sizeof(zn_exact)}));
+        return e->options.in_backward ? start_update(e, unit, 0) : ZN_OK;
+    }
+    if (needs_reduction(e) && !writes_slots(e))
         return reduce_unit(e, unit);
-    return clear_unwritten(e, unit, e->gradients.address + (zn_addr)u->first * sizeof(float), false);
+    zn_addr own = partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), unit);
+    ZN_TRY(clear(e, own, u->partition));
+    if (!e->options.in_backward)
+        return ZN_OK;
+    ZN_TRY(squares_of_unit(e, unit, own));
+    return start_update(e, unit, own);
 }
 
 /* At stage 0 every rank updates everything and needs all sums. */
@@ -234,11 +482,11 @@ static zn_status gather_sums(zn_engine *e, int unit)
         .from = &e->gradients.shared,
         .offset = (size_t)(u->first + e->rank * u->partition) * sizeof(float),
         .n_bytes = (size_t)u->partition * sizeof(float),
-        .to = (unsigned char *)(uintptr_t)whole,
+        .to = pointer_of(whole),
     };
     zn_event_reset(&us->done);
     ZN_TRY(zn_comm_gather(e->comm, &gather, &us->done));
-    us->pending = true;
+    us->flight = FLIGHT_WRITING;
     return ZN_OK;
 }
 
@@ -247,28 +495,28 @@ zn_status gradients_finish(zn_engine *e)
     for (int u = 0; u < e->units.n_units; u++)
         ZN_TRY(finish_unit(e, u));
     for (int u = 0; u < e->units.n_units; u++) {
-        ZN_TRY(unit_wait(e, u));
+        ZN_TRY(unit_land(e, u));
         ZN_TRY(gather_sums(e, u));
     }
     for (int u = 0; u < e->units.n_units; u++) {
-        ZN_TRY(unit_wait(e, u));
+        ZN_TRY(unit_land(e, u));
         e->unit_state[u].reduced = false;
     }
-    for (int i = 0; i < e->module->n_params; i++)
+    for (int i = 0; i < 2 * e->units.n_parts; i++)
         e->gradient_state[i] = GRADIENT_EMPTY;
     return ZN_OK;
 }
 
-static zn_status acquire(void *self, const zn_param *p, zn_addr *address)
+/* ---- Hooks ---- */
+
+static int64_t tile_rows(void *self, const zn_param *p)
 {
-    return gathers_acquire(self, p, address);
+    return ((const zn_engine *)self)->units.tile_rows[p->index];
 }
 
-/* A gathered unit is released by the plan, after its last use. */
-static void release(void *self, const zn_param *p)
+static zn_status acquire(void *self, const zn_param *p, int64_t row, zn_addr *address)
 {
-    (void)self;
-    (void)p;
+    return gathers_acquire(self, zn_units_row(&((const zn_engine *)self)->units, p, row), address);
 }
 
 static zn_addr constant(void *self, const zn_constant *c)
@@ -277,5 +525,27 @@ static zn_addr constant(void *self, const zn_constant *c)
     return e->constants[c->index].address;
 }
 
-const struct zn_param_hooks zn_engine_hooks = {acquire,        release,  open_gradient,
-                                               close_gradient, constant, segment_end};
+static zn_status save(void *self, int64_t index, zn_addr from, int64_t n_elements)
+{
+    return activations_save(self, index, from, n_elements);
+}
+
+static zn_status prefetch(void *self, int64_t index, int64_t n_elements)
+{
+    return activations_prefetch(self, index, n_elements);
+}
+
+static zn_status load(void *self, int64_t index, zn_addr to, int64_t n_elements)
+{
+    return activations_load(self, index, to, n_elements);
+}
+
+const struct zn_param_hooks zn_engine_hooks = {.tile_rows = tile_rows,
+                                               .acquire = acquire,
+                                               .open_gradient = open_gradient,
+                                               .close_gradient = close_gradient,
+                                               .constant = constant,
+                                               .segment_end = segment_end,
+                                               .save = save,
+                                               .prefetch = prefetch,
+                                               .load = load};

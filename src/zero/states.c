@@ -1,87 +1,172 @@
-/* Filling parameters at start and handing them out at the end, without ever holding the model
- * whole where the stage does not. */
+/* Filling states at start and handing them out, in whatever tier they are, without ever holding the
+ * model whole where the stage does not. */
 #include <stdlib.h>
 
 #include "base/rng.h"
 #include "zero/engine_private.h"
 
-struct zn_range zn_engine_brings(const zn_engine *e, const zn_param *p)
+struct zn_range zn_engine_brings(const zn_engine *e, const zn_param *p, int64_t from)
 {
-    return updated_range(e, p);
+    while (from < p->n_elements) {
+        const struct zn_part *part = zn_units_element(&e->units, p, from);
+        struct zn_range own = own_range(e, part);
+        int64_t begin = part->first + own.first, end = begin + own.n;
+        if (begin < from)
+            begin = from;
+        if (begin < end)
+            return (struct zn_range){begin, end - begin};
+        from = part->first + part->n_elements;
+    }
+    return (struct zn_range){0, 0};
 }
 
-/* The region that holds a state, and whether it holds whole units. */
-static const struct region *region_of(const zn_engine *e, zn_state state, bool *whole)
+/* ---- Own elements, wherever they lie ---- */
+
+/* A run of own elements within one chunk. */
+struct run {
+    int chunk;
+    int64_t at, n; /* from the chunk's first element */
+};
+
+static struct run run_at(const zn_engine *e, int64_t own, int64_t n)
 {
-    const struct region *regions[] = {&e->master, &e->exp_avg, &e->exp_avg_sq};
-    bool is_param = state == ZN_STATE_MASTER && e->options.type == ZN_F32;
-    *whole = is_param ? keeps_parameters(e) : keeps_optimizer(e);
-    return is_param ? &e->parameters : regions[state];
+    int chunk = chunk_of(e, own);
+    int64_t at = own - e->chunks[chunk].first, left = e->chunks[chunk].n - at;
+    return (struct run){chunk, at, n < left ? n : left};
 }
 
-static zn_addr state_at(const zn_engine *e, const zn_param *p, zn_state state, int64_t first)
+/* Where an element of a part that this rank brings lies among its own. */
+static int64_t own_place(const zn_engine *e, const struct zn_part *part, int64_t first)
 {
-    bool whole;
-    const struct region *r = region_of(e, state, &whole);
-    return whole ? whole_at(e, r, sizeof(float), p, first) : owned_at(e, r, sizeof(float), p, first);
+    return keeps_optimizer(e) ? part->place + first : zn_units_owned_place(&e->units, part, first, e->rank);
+}
+
+static zn_addr state_at(const struct operands *x, zn_state state, int64_t at)
+{
+    zn_addr base[] = {x->param, x->first_moment, x->second_moment};
+    return base[state] + (zn_addr)at * sizeof(float);
+}
+
+/* The chunk in memory: where it is, or in the pipeline's window. */
+static zn_status reach(zn_engine *e, int chunk, struct operands *x, bool changes)
+{
+    struct slot *slot = NULL;
+    if (chunk_needs_slot(e, chunk)) {
+        ZN_TRY(window_open(e, chunk, &slot));
+        if (changes)
+            window_changed(e);
+    }
+    *x = operands_of(e, chunk, slot);
+    return ZN_OK;
+}
+
+/* The 16-bit working values follow their masters. */
+static zn_status narrow(zn_engine *e, const struct operands *x, const struct run *run)
+{
+    if (e->options.type == ZN_F32)
+        return ZN_OK;
+    return zn_run_cast(e->device, &(struct zn_cast_args){.dst = x->copy + (zn_addr)run->at * width_of_params(e),
+                                                         .src = state_at(x, ZN_STATE_MASTER, run->at),
+                                                         .dst_type = e->options.type,
+                                                         .src_type = ZN_F32,
+                                                         .n_elements = run->n});
 }
 
 bool zn_engine_has_state(const zn_engine *e, zn_state state)
 {
-    bool whole;
-    return region_of(e, state, &whole)->address != 0;
-}
-
-/* The 16-bit working values follow their masters. */
-static zn_status narrow(zn_engine *e, const zn_param *p, int64_t first, int64_t n_elements)
-{
-    if (e->options.type == ZN_F32)
-        return ZN_OK;
-    size_t width = width_of_params(e);
-    zn_addr to = keeps_parameters(e) ? whole_at(e, &e->parameters, width, p, first)
-                                     : owned_at(e, &e->parameters, width, p, first);
-    return zn_run_cast(e->device, &(struct zn_cast_args){.dst = to,
-                                                         .src = state_at(e, p, ZN_STATE_MASTER, first),
-                                                         .dst_type = e->options.type,
-                                                         .src_type = ZN_F32,
-                                                         .n_elements = n_elements});
+    const struct zn_engine_options *o = &e->options;
+    if (state == ZN_STATE_MASTER)
+        return true;
+    if (state == ZN_STATE_EXP_AVG)
+        return o->trains && (o->optimizer != ZN_SGD || o->momentum != 0);
+    return o->trains && o->optimizer != ZN_SGD;
 }
 
 zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first,
                                 const float *values, int64_t n_elements)
 {
-    ZN_TRY(zn_device_write(e->device, state_at(e, p, state, first), values, (size_t)n_elements * sizeof(float)));
-    return state == ZN_STATE_MASTER ? narrow(e, p, first, n_elements) : ZN_OK;
+    while (n_elements > 0) {
+        const struct zn_part *part = zn_units_element(&e->units, p, first);
+        struct zn_range own = own_range(e, part);
+        int64_t left = part->first + own.first + own.n - first;
+        struct run run = run_at(e, own_place(e, part, first - part->first), n_elements < left ? n_elements : left);
+        struct operands x;
+        ZN_TRY(reach(e, run.chunk, &x, true));
+        ZN_TRY(zn_device_write(e->device, state_at(&x, state, run.at), values, (size_t)run.n * sizeof(float)));
+        if (state == ZN_STATE_MASTER)
+            ZN_TRY(narrow(e, &x, &run));
+        first += run.n;
+        values += run.n;
+        n_elements -= run.n;
+    }
+    return ZN_OK;
+}
+
+/* n own elements from `own` on. */
+static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n)
+{
+    while (n > 0) {
+        struct run run = run_at(e, own, n);
+        struct operands x;
+        ZN_TRY(reach(e, run.chunk, &x, false));
+        ZN_TRY(zn_device_read(e->device, values, state_at(&x, state, run.at), (size_t)run.n * sizeof(float)));
+        own += run.n;
+        values += run.n;
+        n -= run.n;
+    }
+    return ZN_OK;
 }
 
 zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first, float *values,
                                int64_t n_elements)
 {
-    return zn_device_read(e->device, values, state_at(e, p, state, first), (size_t)n_elements * sizeof(float));
+    while (n_elements > 0) {
+        const struct zn_part *part = zn_units_element(&e->units, p, first);
+        struct zn_range own = own_range(e, part);
+        int64_t left = part->first + own.first + own.n - first, n = n_elements < left ? n_elements : left;
+        ZN_TRY(read_own(e, state, own_place(e, part, first - part->first), values, n));
+        first += n;
+        values += n;
+        n_elements -= n;
+    }
+    return ZN_OK;
+}
+
+/* Elements first … first+n of a parameter, in one run, by its declaration. */
+static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const struct run *run, uint64_t seed)
+{
+    struct operands x;
+    ZN_TRY(reach(e, run->chunk, &x, true));
+    zn_addr at = state_at(&x, ZN_STATE_MASTER, run->at);
+    if (p->init == ZN_INIT_NORMAL)
+        ZN_TRY(zn_run_fill_normal(e->device, &(struct zn_fill_normal_args){.dst = at,
+                                                                           .first = first,
+                                                                           .n_elements = run->n,
+                                                                           .key = zn_random_key(seed, p->name),
+                                                                           .stddev = p->stddev}));
+    else
+        ZN_TRY(zn_run_fill(e->device, &(struct zn_fill_args){.dst = at,
+                                                             .n_elements = run->n,
+                                                             .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f}));
+    return narrow(e, &x, run);
 }
 
 zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
 {
-    struct zn_range r = zn_engine_brings(e, p);
-    if (r.n == 0)
-        return ZN_OK;
-    zn_addr at = state_at(e, p, ZN_STATE_MASTER, r.first);
-    if (p->init == ZN_INIT_NORMAL)
-        ZN_TRY(zn_run_fill_normal(e->device, &(struct zn_fill_normal_args){.dst = at,
-                                                                           .first = r.first,
-                                                                           .n_elements = r.n,
-                                                                           .key = zn_random_key(seed, p->name),
-                                                                           .stddev = p->stddev}));
-    else
-        ZN_TRY(zn_run_fill(e->device,
-                           &(struct zn_fill_args){.dst = at,
-                                                  .n_elements = r.n,
-                                                  .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f}));
-    return narrow(e, p, r.first, r.n);
+    for (struct zn_range r = zn_engine_brings(e, p, 0); r.n > 0; r = zn_engine_brings(e, p, r.first + r.n)) {
+        for (int64_t at = 0; at < r.n;) {
+            const struct zn_part *part = zn_units_element(&e->units, p, r.first + at);
+            struct run run = run_at(e, own_place(e, part, r.first + at - part->first), r.n - at);
+            ZN_TRY(init_run(e, p, r.first + at, &run, seed));
+            at += run.n;
+        }
+    }
+    return ZN_OK;
 }
 
 zn_status zn_engine_publish(zn_engine *e)
 {
+    ZN_TRY(window_flush(e));
     if (keeps_optimizer(e))
         return ZN_OK;
     for (int u = 0; u < e->units.n_units; u++)
@@ -114,13 +199,14 @@ static zn_status take_unit_range(const zn_engine *e, int unit, int64_t begin, co
                                  zn_take_values take, void *self)
 {
     const struct zn_unit *u = &e->units.units[unit];
-    for (int i = 0; i < u->n_params; i++) {
-        const zn_param *p = &e->module->params[u->first_param + i];
-        int64_t place = e->units.place_of[p->index] - u->first;
+    for (int i = 0; i < u->n_parts; i++) {
+        const struct zn_part *part = &e->units.parts[u->first_part + i];
+        int64_t place = part->place - u->first;
         int64_t from = begin > place ? begin : place;
-        int64_t to = begin + n < place + p->n_elements ? begin + n : place + p->n_elements;
+        int64_t to = begin + n < place + part->n_elements ? begin + n : place + part->n_elements;
         if (from < to)
-            ZN_TRY(take(self, p, from - place, values + (from - begin), to - from));
+            ZN_TRY(take(self, &e->module->params[part->param], part->first + from - place, values + (from - begin),
+                        to - from));
     }
     return ZN_OK;
 }
@@ -130,18 +216,16 @@ static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t pie
                              void *self)
 {
     const struct zn_unit *u = &e->units.units[unit];
-    bool whole;
-    const struct region *r = region_of(e, state, &whole);
     zn_event done;
     zn_event_init(&done);
     zn_status status = ZN_OK, taken = ZN_OK;
     for (int64_t at = 0; at < u->partition && status == ZN_OK; at += piece) {
         int64_t n = u->partition - at < piece ? u->partition - at : piece;
         size_t n_bytes = (size_t)n * sizeof(float);
-        zn_addr from = partition_at(e, r, sizeof(float), whole, unit) + (zn_addr)at * sizeof(float);
         zn_addr all = e->staging.address + (zn_addr)piece * sizeof(float);
-        status = zn_run_copy(e->device, &(struct zn_copy_args){
-                                            .dst = e->staging.address, .src = from, .n_bytes = (int64_t)n_bytes});
+        status = read_own(e, state, own_first(e, unit) + at, values, n);
+        if (status == ZN_OK)
+            status = zn_device_write(e->device, e->staging.address, values, n_bytes);
         struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit},
                                    .from = &e->staging.shared,
                                    .n_bytes = n_bytes,

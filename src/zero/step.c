@@ -1,4 +1,6 @@
-/* One training step: micro-batches, then the verdict and the update. */
+/* One training step: micro-batches in the order of the schedule, the verdict, the update. */
+#include <stdlib.h>
+
 #include "zero/engine_private.h"
 
 zn_addr sum_address(const zn_engine *e, int which)
@@ -35,58 +37,170 @@ static zn_status choose_lifetimes(zn_engine *e, bool trains, zn_lifetimes **life
     return ZN_OK;
 }
 
-/* Puts the tokens on the device and starts a pass of the tape. */
-static zn_status start_pass(zn_engine *e, const int32_t *ids, const int32_t *targets, bool trains,
-                            struct zn_batch *batch)
+static zn_status start_pass(zn_engine *e, bool trains)
 {
-    const struct zn_engine_options *o = &e->options;
-    size_t n_bytes = (size_t)(o->micro_batch * o->time) * sizeof(int32_t);
-    ZN_TRY(zn_device_write(e->device, e->ids.address, ids, n_bytes));
-    ZN_TRY(zn_device_write(e->device, e->targets.address, targets, n_bytes));
-    bool recording = !e->plan;
     zn_lifetimes *lifetimes;
     ZN_TRY(choose_lifetimes(e, trains, &lifetimes));
     ZN_TRY(gathers_start_pass(e, trains));
-    zn_tape_start(e->tape, lifetimes, recording, recording ? (zn_addr)1 << 46 : e->arena.address);
-    int64_t dims[] = {o->micro_batch, o->time};
-    batch->ids = zn_tape_external(e->tape, ZN_I32, 2, dims, e->ids.address);
-    batch->targets = zn_tape_external(e->tape, ZN_I32, 2, dims, e->targets.address);
+    zn_tape_start(e->tape, lifetimes, !e->plan, e->plan ? e->arena.address : (zn_addr)1 << 46);
+    return ZN_OK;
+}
+
+/* Puts the tokens of a micro-batch in their place on the device. */
+static zn_status put_tokens(zn_engine *e, int64_t place, const int32_t *ids, const int32_t *targets,
+                            struct zn_batch *batch)
+{
+    int64_t dims[] = {e->options.micro_batch, e->options.time};
+    size_t n_bytes = (size_t)(dims[0] * dims[1]) * sizeof(int32_t);
+    zn_addr to_ids = e->ids.address + (zn_addr)place * n_bytes, to_targets = e->targets.address + (zn_addr)place * n_bytes;
+    ZN_TRY(zn_device_write(e->device, to_ids, ids, n_bytes));
+    ZN_TRY(zn_device_write(e->device, to_targets, targets, n_bytes));
+    batch->ids = zn_tape_external(e->tape, ZN_I32, 2, dims, to_ids);
+    batch->targets = zn_tape_external(e->tape, ZN_I32, 2, dims, to_targets);
     return zn_tape_status(e->tape);
 }
 
-zn_status zn_engine_micro_batch(zn_engine *e, const int32_t *ids, const int32_t *targets, float scale,
-                                bool last)
+/* `n` micro-batches of the step, from `first` on, in one pass of the tape. */
+static zn_status run_pass(zn_engine *e, const struct zn_step *step, int64_t first, int64_t n, bool last)
 {
-    struct zn_batch batch = {.loss = sum_address(e, SUM_LOSS),
-                             .scale = scale,
-                             .keep_logits = e->options.keep_logits};
+    struct zn_module_style style = {.recompute = e->options.recompute,
+                                    .saves = e->options.offload.activations != ZN_TIER_DEVICE};
+    struct zn_batch *batches = calloc((size_t)n, sizeof *batches);
+    if (!batches)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n);
     e->last_micro_batch = last;
-    ZN_TRY(gradients_start_pass(e));
-    ZN_TRY(start_pass(e, ids, targets, true, &batch));
-    return zn_module_train(e->module, e->tape, &batch, e->options.recompute);
+    zn_status status = gradients_start_pass(e);
+    if (status == ZN_OK)
+        status = start_pass(e, true);
+    for (int64_t i = 0; i < n && status == ZN_OK; i++) {
+        batches[i] = (struct zn_batch){
+            .loss = sum_address(e, SUM_LOSS), .scale = step->scale, .keep_logits = e->options.keep_logits};
+        status = put_tokens(e, i, step->ids[first + i], step->targets[first + i], &batches[i]);
+    }
+    if (status == ZN_OK)
+        status = zn_module_train(e->module, e->tape, batches, n, &style);
+    if (status == ZN_OK)
+        status = activations_end_pass(e);
+    if (status == ZN_OK)
+        status = gradients_end_pass(e);
+    free(batches);
+    return status;
+}
+
+/* Recording: a pass that only finds out which gradients belong together. */
+static zn_status learn(zn_engine *e, const struct zn_step *step, int64_t n)
+{
+    if (e->plan || e->n_episodes > 0)
+        return ZN_OK;
+    e->learning = true;
+    zn_status status = run_pass(e, step, 0, n, true);
+    e->learning = false;
+    e->add_bytes = e->add_used = 0;
+    e->add_open = 0;
+    for (int i = 0; i < 2 * e->units.n_parts; i++)
+        e->gradient_state[i] = GRADIENT_EMPTY;
+    return status;
+}
+
+/* All segments of a micro-batch before the next micro-batch, or all micro-batches of a segment before the next
+ * segment. */
+static zn_status run_micro_batches(zn_engine *e, const struct zn_step *step)
+{
+    int64_t n = e->options.accumulate, at_once = e->options.vertical ? n : 1;
+    if (!e->plan && !e->options.vertical && n > 3) /* the first, one between, the last */
+        n = 3;
+    ZN_TRY(learn(e, step, at_once));
+    for (int64_t a = 0; a < n; a += at_once)
+        ZN_TRY(run_pass(e, step, a, at_once, a + at_once == n));
+    return ZN_OK;
+}
+
+static void swap_regions(struct region *a, struct region *b)
+{
+    struct region c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* What was `gradients` becomes `pending`, and the other way round. */
+static void exchange_gradients(zn_engine *e)
+{
+    struct extent x = e->swap_gradients;
+    e->swap_gradients = e->swap_pending;
+    e->swap_pending = x;
+    swap_regions(&e->gradients, &e->pending);
+}
+
+static zn_status apply(zn_engine *e, double lr, float grad_scale)
+{
+    e->n_updates++;
+    return optimizer_update(
+        e, &(struct update){.device = e->device, .lr = lr, .grad_scale = grad_scale, .publishes = true});
+}
+
+/* ZeRO-Offload's delayed parameter update: this step's gradients wait, those of the step before are
+ * applied. */
+static zn_status delay(zn_engine *e, double lr, float grad_scale)
+{
+    exchange_gradients(e); /* the present ones are `pending` now, and the older ones in their place */
+    if (e->has_pending)
+        ZN_TRY(apply(e, e->pending_lr, e->pending_scale));
+    e->has_pending = true;
+    e->pending_lr = lr;
+    e->pending_scale = grad_scale;
+    return ZN_OK;
+}
+
+static bool is_delayed(const zn_engine *e)
+{
+    return e->options.delay_after >= 0 && (e->has_pending || e->n_updates >= e->options.delay_after);
+}
+
+static zn_status update(zn_engine *e, const struct zn_step *step, const struct zn_verdict *v)
+{
+    double clip = e->options.clip, factor = clip > 0 ? clip / (v->norm + 1e-6) : 1;
+    float grad_scale = (float)((factor < 1 ? factor : 1) / step->loss_scale);
+    if (is_delayed(e))
+        return delay(e, step->lr, grad_scale);
+    return apply(e, step->lr, grad_scale);
+}
+
+zn_status zn_engine_step(zn_engine *e, const struct zn_step *step, struct zn_verdict *verdict)
+{
+    struct zn_verdict v = {0};
+    if (e->options.in_backward) {
+        e->lr = step->lr;
+        e->grad_scale = (float)(1 / step->loss_scale);
+        e->n_updates++;
+    }
+    ZN_TRY(run_micro_batches(e, step));
+    ZN_TRY(gradients_finish(e));
+    ZN_TRY(verdict_reach(e, step->loss_scale, &v));
+    if (e->options.in_backward && v.skipped)
+        return zn_fail(ZN_ERR_NUMERIC, "%s; with --optimizer-in-backward the run ends here", v.reason);
+    if (!v.skipped && !e->options.in_backward)
+        ZN_TRY(update(e, step, &v));
+    *verdict = v;
+    return ZN_OK;
+}
+
+zn_status zn_engine_finish(zn_engine *e)
+{
+    if (!e->has_pending)
+        return ZN_OK;
+    exchange_gradients(e);
+    e->has_pending = false;
+    return apply(e, e->pending_lr, e->pending_scale);
 }
 
 zn_status zn_engine_evaluate(zn_engine *e, const int32_t *ids, const int32_t *targets, double *loss)
 {
     struct zn_batch batch = {.loss = sum_address(e, SUM_EVALUATE)};
     ZN_TRY(sum_clear(e, SUM_EVALUATE));
-    ZN_TRY(start_pass(e, ids, targets, false, &batch));
+    ZN_TRY(start_pass(e, false));
+    ZN_TRY(put_tokens(e, 0, ids, targets, &batch));
     ZN_TRY(zn_module_evaluate(e->module, e->tape, &batch));
     return sum_read(e, SUM_EVALUATE, loss);
-}
-
-zn_status zn_engine_finish_step(zn_engine *e, double lr, double loss_scale, struct zn_verdict *verdict)
-{
-    struct zn_verdict v = {0};
-    ZN_TRY(gradients_finish(e));
-    ZN_TRY(verdict_reach(e, loss_scale, &v));
-    if (!v.skipped) {
-        double clip = e->options.clip, factor = clip > 0 ? clip / (v.norm + 1e-6) : 1;
-        e->n_updates++;
-        ZN_TRY(optimizer_update(e, lr, (float)((factor < 1 ? factor : 1) / loss_scale)));
-    }
-    *verdict = v;
-    return ZN_OK;
 }
 
 int64_t zn_engine_updates(const zn_engine *e)

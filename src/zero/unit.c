@@ -1,6 +1,7 @@
 /* The layout of units and their partition. */
 #include "zero/unit.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/size.h"
@@ -8,69 +9,151 @@
 void zn_units_fini(zn_units *units)
 {
     free(units->units);
-    free(units->unit_of);
-    free(units->place_of);
+    free(units->parts);
+    free(units->first_part);
+    free(units->tile_rows);
     *units = (zn_units){0};
 }
 
-/* Parameters come in the order of their segments, so a unit is a run of them. */
-static int lay_out_unit(zn_units *units, const zn_module *module, int u, int first_param,
-                        int64_t multiple)
+static int64_t columns(const zn_param *p)
 {
-    struct zn_unit *unit = &units->units[u];
-    int i = first_param;
-    unit->first = units->n_elements;
-    unit->first_param = first_param;
-    int64_t at = unit->first;
-    for (; i < module->n_params && module->params[i].segment == u; i++) {
-        units->unit_of[i] = u;
-        units->place_of[i] = at;
-        at += (int64_t)zn_round_up((size_t)module->params[i].n_elements, ZN_PARAM_ALIGNMENT);
-    }
-    unit->n_params = i - first_param;
-    unit->n_elements = (int64_t)zn_round_up((size_t)(at - unit->first), (size_t)multiple);
-    unit->partition = unit->n_elements / units->n_ranks;
-    units->n_elements += unit->n_elements;
-    return i;
+    return p->n_elements / p->dims[0];
 }
 
-zn_status zn_units_init(zn_units *units, const zn_module *module, zn_dtype type, int n_ranks)
+/* Rows of a parameter's tiles: all of them when it is not split. */
+static int64_t rows_of_tiles(const zn_param *p, const struct zn_units_options *o)
 {
-    size_t n_params = (size_t)module->n_params;
-    *units = (zn_units){.n_units = module->n_segments, .n_ranks = n_ranks};
-    units->units = calloc((size_t)units->n_units, sizeof *units->units);
-    units->unit_of = calloc(n_params, sizeof *units->unit_of);
-    units->place_of = calloc(n_params, sizeof *units->place_of);
-    if (!units->units || !units->unit_of || !units->place_of) {
-        zn_units_fini(units);
+    size_t row_bytes = (size_t)columns(p) * zn_dtype_bytes(o->type);
+    size_t n_bytes = (size_t)p->n_elements * zn_dtype_bytes(o->type);
+    if (o->tile_bytes == 0 || n_bytes <= o->tile_bytes || p->ndim != 2 || p->stays_whole)
+        return p->dims[0];
+    int64_t rows = (int64_t)(o->tile_bytes / row_bytes) / ZN_TILE_ROWS * ZN_TILE_ROWS;
+    rows = rows < ZN_TILE_ROWS ? ZN_TILE_ROWS : rows;
+    return rows < p->dims[0] ? rows : p->dims[0];
+}
+
+static bool is_tiled(const zn_units *units, const zn_param *p)
+{
+    return units->tile_rows[p->index] < p->dims[0];
+}
+
+static void add_part(zn_units *units, const zn_param *p, int64_t first_row, int64_t n_rows, int64_t *at)
+{
+    int64_t n = n_rows * columns(p);
+    units->parts[units->n_parts++] = (struct zn_part){.param = p->index,
+                                                      .unit = units->n_units,
+                                                      .first_row = first_row,
+                                                      .n_rows = n_rows,
+                                                      .first = first_row * columns(p),
+                                                      .n_elements = n,
+                                                      .place = *at};
+    *at += (int64_t)zn_round_up((size_t)n, ZN_PART_ALIGNMENT);
+}
+
+/* Ends the unit whose parts are those from first_part on. */
+static void end_unit(zn_units *units, int first_part, int64_t end, int64_t multiple)
+{
+    struct zn_unit *unit = &units->units[units->n_units++];
+    unit->first = units->n_elements;
+    unit->first_part = first_part;
+    unit->n_parts = units->n_parts - first_part;
+    unit->n_elements = (int64_t)zn_round_up((size_t)(end - unit->first), (size_t)multiple);
+    unit->partition = unit->n_elements / units->n_ranks;
+    units->n_elements += unit->n_elements;
+}
+
+/* The parameters of one segment: first those that stay whole, in one unit, then each tile. */
+static void lay_out_segment(zn_units *units, const zn_param *params, int n_params, int64_t multiple)
+{
+    int first_part = units->n_parts;
+    int64_t at = units->n_elements;
+    for (int i = 0; i < n_params; i++) {
+        if (is_tiled(units, &params[i]))
+            continue;
+        units->first_part[params[i].index] = units->n_parts;
+        add_part(units, &params[i], 0, params[i].dims[0], &at);
+    }
+    if (units->n_parts > first_part)
+        end_unit(units, first_part, at, multiple);
+    for (int i = 0; i < n_params; i++) {
+        const zn_param *p = &params[i];
+        if (!is_tiled(units, p))
+            continue;
+        units->first_part[p->index] = units->n_parts;
+        int64_t tile = units->tile_rows[p->index];
+        for (int64_t row = 0; row < p->dims[0]; row += tile) {
+            first_part = units->n_parts;
+            at = units->n_elements;
+            add_part(units, p, row, p->dims[0] - row < tile ? p->dims[0] - row : tile, &at);
+            end_unit(units, first_part, at, multiple);
+        }
+    }
+}
+
+static zn_status alloc_lists(zn_units *units, const zn_module *module, const struct zn_units_options *options)
+{
+    size_t n_params = (size_t)module->n_params, n_parts = 0;
+    units->first_part = calloc(n_params, sizeof *units->first_part);
+    units->tile_rows = calloc(n_params, sizeof *units->tile_rows);
+    if (!units->first_part || !units->tile_rows)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the units of %zu parameters", n_params);
+    for (int i = 0; i < module->n_params; i++) {
+        const zn_param *p = &module->params[i];
+        int64_t tile = rows_of_tiles(p, options);
+        units->tile_rows[i] = tile;
+        n_parts += (size_t)((p->dims[0] + tile - 1) / tile);
     }
-    int64_t multiple = n_ranks * (ZN_PARTITION_ALIGNMENT / (int64_t)zn_dtype_bytes(type));
-    int i = 0;
-    for (int u = 0; u < units->n_units; u++)
-        i = lay_out_unit(units, module, u, i, multiple);
-    if (i != module->n_params) {
-        zn_units_fini(units);
-        return zn_fail(ZN_ERR_INTERNAL, "the model's parameters are not in the order of segments");
-    }
+    units->parts = calloc(n_parts, sizeof *units->parts);
+    units->units = calloc(n_parts, sizeof *units->units);
+    if (!units->parts || !units->units)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the units of %zu parameters", n_params);
     return ZN_OK;
 }
 
-struct zn_range zn_units_owned(const zn_units *units, const zn_param *param, int rank)
+zn_status zn_units_init(zn_units *units, const zn_module *module, const struct zn_units_options *options)
 {
-    const struct zn_unit *unit = &units->units[units->unit_of[param->index]];
-    int64_t place = units->place_of[param->index] - unit->first;
-    int64_t begin = rank * unit->partition - place, end = begin + unit->partition;
+    *units = (zn_units){.n_ranks = options->n_ranks};
+    zn_status status = alloc_lists(units, module, options);
+    int64_t multiple = options->n_ranks * (ZN_PARTITION_ALIGNMENT / (int64_t)zn_dtype_bytes(options->type));
+    int i = 0;
+    for (int s = 0; s < module->n_segments && status == ZN_OK; s++) {
+        int first = i;
+        while (i < module->n_params && module->params[i].segment == s)
+            i++;
+        lay_out_segment(units, &module->params[first], i - first, multiple);
+    }
+    if (status == ZN_OK && i != module->n_params)
+        status = zn_fail(ZN_ERR_INTERNAL, "the model's parameters are not in the order of segments");
+    if (status != ZN_OK)
+        zn_units_fini(units);
+    return status;
+}
+
+const struct zn_part *zn_units_row(const zn_units *units, const zn_param *param, int64_t row)
+{
+    assert(row >= 0 && row < param->dims[0]);
+    return &units->parts[units->first_part[param->index] + row / units->tile_rows[param->index]];
+}
+
+const struct zn_part *zn_units_element(const zn_units *units, const zn_param *param, int64_t element)
+{
+    return zn_units_row(units, param, element / columns(param));
+}
+
+struct zn_range zn_units_owned(const zn_units *units, const struct zn_part *part, int rank)
+{
+    const struct zn_unit *unit = &units->units[part->unit];
+    int64_t begin = unit->first + rank * unit->partition - part->place, end = begin + unit->partition;
     if (begin < 0)
         begin = 0;
-    if (end > param->n_elements)
-        end = param->n_elements;
+    if (end > part->n_elements)
+        end = part->n_elements;
     return begin < end ? (struct zn_range){begin, end - begin} : (struct zn_range){0, 0};
 }
 
-int64_t zn_units_owned_place(const zn_units *units, const zn_param *param, int64_t first, int rank)
+int64_t zn_units_owned_place(const zn_units *units, const struct zn_part *part, int64_t first, int rank)
 {
-    const struct zn_unit *unit = &units->units[units->unit_of[param->index]];
-    int64_t in_unit = units->place_of[param->index] - unit->first + first;
+    const struct zn_unit *unit = &units->units[part->unit];
+    int64_t in_unit = part->place - unit->first + first;
     return unit->first / units->n_ranks + in_unit - rank * unit->partition;
 }

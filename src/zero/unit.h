@@ -1,47 +1,72 @@
-/* Units: the quantum of partition, gather, reduction, update and checkpoint.
+/* Units: the quantum of partition, gather, reduction, update, offload and checkpoint.
  *
- * The parameters of one segment lie in one flat buffer, each 64-byte aligned, the whole padded so
- * that it divides among the ranks in equal, aligned partitions: rank r owns the r-th. The layout is
- * the same for every stage and every offload choice; a stage only says which slices a rank keeps. */
+ * The parameters of one segment lie in one flat buffer, the whole padded so that it divides among
+ * the ranks in equal, aligned partitions: rank r owns the r-th. A parameter above the tile limit is
+ * split into tiles, runs of its rows, each a unit of its own (ZeRO-Infinity's memory-centric
+ * tiling). What a unit holds of a parameter is a part: the whole of it, or a tile.
+ *
+ * Parts start, and partitions end, at multiples of ZN_PART_ALIGNMENT elements, so that the chunks in
+ * which sums over elements are taken are the same whatever the ranks and the tiles. The layout is the
+ * same for every stage and every offload choice; a stage only says which slices a rank keeps. */
 #ifndef ZN_ZERO_UNIT_H
 #define ZN_ZERO_UNIT_H
 
 #include "autograd/module.h"
 
 enum {
-    ZN_PARAM_ALIGNMENT = 16,      /* elements */
-    ZN_PARTITION_ALIGNMENT = 4096 /* bytes */
+    ZN_PART_ALIGNMENT = ZN_SUM_ELEMENTS, /* elements */
+    ZN_PARTITION_ALIGNMENT = 4096,       /* bytes */
+    ZN_TILE_ROWS = 1024                  /* tiles are multiples: whole panels of the grid of products */
+};
+
+struct zn_part {
+    int param, unit;
+    int64_t first_row, n_rows; /* of the parameter */
+    int64_t first, n_elements; /* of the parameter */
+    int64_t place;             /* of its first element among all units */
 };
 
 struct zn_unit {
     int64_t first;      /* element of the unit's start among all units */
     int64_t n_elements; /* padded */
     int64_t partition;  /* elements a rank owns: n_elements / n_ranks */
-    int first_param, n_params;
+    int first_part, n_parts;
 };
 
 typedef struct zn_units {
     struct zn_unit *units;
     int n_units, n_ranks;
-    int *unit_of;       /* by parameter index */
-    int64_t *place_of;  /* by parameter index: its first element among all units */
+    struct zn_part *parts; /* in the order of units; those of one parameter follow each other */
+    int n_parts;
+    int *first_part;    /* by parameter index */
+    int64_t *tile_rows; /* by parameter index: of all its tiles but the last */
     int64_t n_elements; /* of all units, padding included */
 } zn_units;
 
-/* Lays out the module's parameters, stored in `type`. The caller calls fini. */
-zn_status zn_units_init(zn_units *units, const zn_module *module, zn_dtype type, int n_ranks);
+struct zn_units_options {
+    zn_dtype type; /* of the parameters */
+    int n_ranks;
+    size_t tile_bytes; /* parameters above this many bytes are split; 0: none are */
+};
+
+/* Lays out the module's parameters. The caller calls fini. */
+zn_status zn_units_init(zn_units *units, const zn_module *module, const struct zn_units_options *options);
 void zn_units_fini(zn_units *units);
 
-/* A range of elements of a parameter; n may be 0. */
+/* The part of a parameter that has the row, or the element. */
+const struct zn_part *zn_units_row(const zn_units *units, const zn_param *param, int64_t row);
+const struct zn_part *zn_units_element(const zn_units *units, const zn_param *param, int64_t element);
+
+/* A range of elements; n may be 0. */
 struct zn_range {
     int64_t first, n;
 };
 
-/* The part of a parameter that lies in the rank's partition. */
-struct zn_range zn_units_owned(const zn_units *units, const zn_param *param, int rank);
+/* What of the part lies in the rank's partition, counted from the part's first element. */
+struct zn_range zn_units_owned(const zn_units *units, const struct zn_part *part, int rank);
 
 /* Where an element of the own partition lies among all own partitions, which follow each other
- * in the order of units: the parameter's element `first` must be owned. */
-int64_t zn_units_owned_place(const zn_units *units, const zn_param *param, int64_t first, int rank);
+ * in the order of units: the part's element `first` must be owned. */
+int64_t zn_units_owned_place(const zn_units *units, const struct zn_part *part, int64_t first, int rank);
 
 #endif

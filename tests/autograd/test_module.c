@@ -70,7 +70,7 @@ static void run_module(struct lab *lab, zn_tape *t)
                              .loss = (zn_addr)(uintptr_t)&lab->head_loss,
                              .scale = lab->scale};
     module_status = evaluates ? zn_module_evaluate(&toy.module, t, &batch)
-                              : zn_module_train(&toy.module, t, &batch, recompute);
+                              : zn_module_train(&toy.module, t, &batch, 1, &(struct zn_module_style){.recompute = recompute});
 }
 
 /* Runs one pass into the laboratory's gradients; returns what the arena held. */

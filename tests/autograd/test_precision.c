@@ -35,28 +35,25 @@ struct world {
     int n_boundaries; /* seen, all of them in the type */
 };
 
-static zn_status acquire(void *self, const zn_param *p, zn_addr *address)
+static zn_status acquire(void *self, const zn_param *p, int64_t row, zn_addr *address)
 {
+    (void)row;
     struct world *w = self;
     *address = w->type == ZN_F32 ? (zn_addr)(uintptr_t)w->values[p->index]
                                  : (zn_addr)(uintptr_t)w->halves[p->index];
     return ZN_OK;
 }
 
-static void release(void *self, const zn_param *p)
+static zn_status open_gradient(void *self, const zn_param *p, int64_t row, zn_addr *address)
 {
-    (void)self;
-    (void)p;
-}
-
-static zn_status open_gradient(void *self, const zn_param *p, zn_addr *address)
-{
+    (void)row;
     *address = (zn_addr)(uintptr_t)((struct world *)self)->fresh[p->index];
     return ZN_OK;
 }
 
-static zn_status close_gradient(void *self, const zn_param *p)
+static zn_status close_gradient(void *self, const zn_param *p, int64_t row)
 {
+    (void)row;
     struct world *w = self;
     for (int64_t i = 0; i < p->n_elements && !w->on_sim; i++)
         w->gradient[p->index][i] += w->fresh[p->index][i];
@@ -64,7 +61,6 @@ static zn_status close_gradient(void *self, const zn_param *p)
 }
 
 static const struct zn_param_hooks hooks = {.acquire = acquire,
-                                            .release = release,
                                             .open_gradient = open_gradient,
                                             .close_gradient = close_gradient};
 
@@ -190,7 +186,8 @@ static void pass(struct world *w, zn_device *device, zn_lifetimes *lifetimes, zn
         .scale = 1.0f / ROWS,
         .keep_logits = way.keep_logits,
     };
-    zn_status status = way.trains ? zn_module_train(&w->module, tape, &batch, way.recompute)
+    zn_status status = way.trains ? zn_module_train(&w->module, tape, &batch, 1,
+                                                   &(struct zn_module_style){.recompute = way.recompute})
                                   : zn_module_evaluate(&w->module, tape, &batch);
     if (status != ZN_OK)
         fail_msg("%s", zn_error_message());

@@ -348,9 +348,9 @@ static void wrong_shapes_stick_and_are_named(void **state)
     lab_destroy(lab);
 }
 
-static zn_status refuse(void *self, const zn_param *param, zn_addr *address)
+static zn_status refuse(void *self, const zn_param *param, int64_t row, zn_addr *address)
 {
-    (void)self, (void)address;
+    (void)self, (void)row, (void)address;
     return zn_fail(ZN_ERR_IO, "cannot gather '%s'", param->name);
 }
 

@@ -118,7 +118,7 @@ for kind in parameters gradients optimizer activations buffers; do
 done
 equal "bytes of all states" "$sum" "$(at device states/metrics.jsonl 2)"
 equal "bytes on the host" "$(at host states/metrics.jsonl 2)" 0
-equal "bytes planned" "$(sed -n 's/^  planned *\(.*\) of .*/\1/p' states.out)" \
+equal "bytes planned" "$(sed -n 's/^  planned *\([0-9.]* [A-Za-z]*\) .*/\1/p' states.out)" \
     "$(sed -n 's/^step 2.*tokens\/s  //p' states.out)"
 parameters=$(at parameters states/metrics.jsonl 2)
 equal "bytes of gradients" "$(at gradients states/metrics.jsonl 2)" "$parameters"

@@ -42,6 +42,7 @@ static void forward_takes_rows_and_adds_positions(void **state)
             .rows = ROWS,
             .width = width,
             .period = PERIOD,
+            .n_ids = N_IDS,
         };
         for (const struct variant *v = embedding_forward_variants; v->isa; v++)
             for (int n_threads = 1; variant_runs_here(v) && n_threads <= 3; n_threads++) {
@@ -76,6 +77,7 @@ static void forward_of_16_bit_tables_has_the_bits_of_fp32(void **state)
             .rows = ROWS,
             .width = WIDTH,
             .period = PERIOD,
+            .n_ids = N_IDS,
         };
         run_variant(&embedding_forward_variants[0], 1, &args);
         args.y = address_of(y);

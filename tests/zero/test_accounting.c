@@ -26,7 +26,8 @@ static void layout_init(struct layout *l, const char *folder, zn_dtype type, int
     snprintf(path, sizeof path, "%s/config.json", folder);
     assert_int_equal(zn_json_load_file(path, 1 << 20, &l->config), ZN_OK);
     assert_int_equal(zn_model_create(l->config, 16, &l->model), ZN_OK);
-    assert_int_equal(zn_units_init(&l->units, l->model->module, type, n_ranks), ZN_OK);
+    assert_int_equal(zn_units_init(&l->units, l->model->module,
+                                   &(struct zn_units_options){.type = type, .n_ranks = n_ranks}), ZN_OK);
 }
 
 static void layout_fini(struct layout *l)

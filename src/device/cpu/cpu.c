@@ -112,6 +112,18 @@ static zn_status cpu_synchronize(zn_device *device)
     return ZN_OK;
 }
 
+/* A kernel has run when its call returns. */
+static zn_status cpu_record(zn_device *device, zn_event *done)
+{
+    zn_event_set(done, ZN_OK, NULL, zn_clock_now(device->clock));
+    return ZN_OK;
+}
+
+static zn_status cpu_wait(zn_device *device, zn_event *event)
+{
+    return zn_event_wait(event, device->clock);
+}
+
 static const struct zn_device_ops cpu_ops = {
     .name = "cpu",
     .destroy = cpu_destroy,
@@ -121,6 +133,8 @@ static const struct zn_device_ops cpu_ops = {
     .read = cpu_read,
     .run = cpu_run,
     .synchronize = cpu_synchronize,
+    .record = cpu_record,
+    .wait = cpu_wait,
 };
 
 zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads, const char *isa,

@@ -47,7 +47,9 @@ zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
 #pragma omp parallel for num_threads(cpu->n_threads) if (a->rows * width >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++) {
         float *y = zn_floats(a->y) + row * width;
-        zn_widen(y, a->table, a->table_type, ids[row] * width, width);
+        int64_t id = ids[row] - a->first_id;
+        if (a->table && id >= 0 && id < a->n_ids)
+            zn_widen(y, a->table, a->table_type, id * width, width);
         if (a->positions)
             add_widened(y, a->positions, a->table_type, row % a->period * width, width);
     }
@@ -69,8 +71,11 @@ static void add_stripe(const struct zn_embedding_backward_args *a, int64_t col, 
     const int32_t *ids = zn_pointer(a->ids);
     const float *dy = zn_floats(a->dy) + col;
     float *d_table = zn_floats(a->d_table), *d_positions = zn_floats(a->d_positions);
-    for (int64_t row = 0; row < a->rows && d_table; row++)
-        add_to(d_table + ids[row] * a->width + col, dy + row * a->width, n);
+    for (int64_t row = 0; row < a->rows && d_table; row++) {
+        int64_t id = ids[row] - a->first_id;
+        if (id >= 0 && id < a->n_ids)
+            add_to(d_table + id * a->width + col, dy + row * a->width, n);
+    }
     for (int64_t row = 0; row < a->rows && d_positions; row++)
         add_to(d_positions + row % a->period * a->width + col, dy + row * a->width, n);
 }

@@ -1,4 +1,5 @@
 /* Sums over rows and sums of squares, in constant chunks. */
+#include "base/exact.h"
 #include "device/cpu/columns.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/lanes.h"
@@ -38,16 +39,15 @@ zn_status ZN_K(sum_squares)(const struct zn_cpu *cpu, const void *args)
 {
     const struct zn_sum_squares_args *a = args;
     const float *src = zn_floats(a->src);
-    double *partial = zn_pointer(a->partial), *sum = zn_pointer(a->sum);
+    double *partial = zn_pointer(a->partial);
+    zn_exact *sum = zn_pointer(a->sum);
     int64_t n = a->n_elements, n_chunks = zn_pieces(n, ZN_SUM_ELEMENTS);
 #pragma omp parallel for schedule(static) num_threads(cpu->n_threads) if (n >= ZN_SERIAL_BELOW)
     for (int64_t k = 0; k < n_chunks; k++) {
         int64_t first = k * ZN_SUM_ELEMENTS;
         partial[k] = chunk_squares(src + first, zn_min_count(n - first, ZN_SUM_ELEMENTS));
     }
-    double total = *sum;
     for (int64_t k = 0; k < n_chunks; k++)
-        total += partial[k];
-    *sum = total;
+        zn_exact_add(sum, partial[k]);
     return ZN_OK;
 }

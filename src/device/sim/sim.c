@@ -71,6 +71,16 @@ static zn_status sim_run(zn_device *device, zn_kernel kernel, const void *args)
     return zn_stream_submit(sim->compute, &task);
 }
 
+static zn_status sim_record(zn_device *device, zn_event *done)
+{
+    return zn_stream_submit(((struct sim *)device)->compute, &(struct zn_task){.done = done});
+}
+
+static zn_status sim_wait(zn_device *device, zn_event *event)
+{
+    return zn_stream_submit(((struct sim *)device)->compute, &(struct zn_task){.after = {event}});
+}
+
 static const struct zn_device_ops sim_ops = {
     .name = "sim",
     .destroy = sim_destroy,
@@ -80,6 +90,8 @@ static const struct zn_device_ops sim_ops = {
     .read = sim_read,
     .run = sim_run,
     .synchronize = sim_synchronize,
+    .record = sim_record,
+    .wait = sim_wait,
 };
 
 zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,

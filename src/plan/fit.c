@@ -1,0 +1,152 @@
+/* The ladder of settings. Each rung needs less memory than the one before and costs more time. */
+#include "plan/fit.h"
+
+#include "base/size.h"
+
+static const size_t MIB = 1024 * 1024;
+
+struct rung {
+    bool recompute, keep_logits;
+    bool optimizer, activations, parameters; /* on NVMe */
+    size_t tile, prefetch;                   /* MiB; tile 0: none */
+};
+
+static const struct rung ladder[] = {
+    {false, true, false, false, false, 0, 64}, {true, true, false, false, false, 0, 64},
+    {true, false, false, false, false, 0, 64}, {true, true, true, false, false, 0, 64},
+    {true, false, true, false, false, 0, 64},  {true, false, true, true, false, 0, 64},
+    {true, false, true, true, true, 0, 64},    {true, false, true, true, true, 64, 64},
+    {true, false, true, true, true, 32, 32},   {true, false, true, true, true, 16, 16},
+    {true, false, true, true, true, 8, 8},     {true, false, true, true, true, 4, 4},
+    {true, false, true, true, true, 2, 0},
+};
+
+enum { N_RUNGS = sizeof ladder / sizeof ladder[0] };
+
+struct zn_choices zn_choices_open(void)
+{
+    return (struct zn_choices){.stage = -1,
+                               .recompute = -1,
+                               .reduce_every = -1,
+                               .parameters = -1,
+                               .gradients = -1,
+                               .optimizer = -1,
+                               .activations = -1,
+                               .tile_bytes = SIZE_MAX,
+                               .prefetch_bytes = SIZE_MAX,
+                               .host_cache = SIZE_MAX};
+}
+
+size_t zn_plan_memory(const zn_engine_plan *plan)
+{
+    return zn_manifest_bytes(&plan->manifest, ZN_TIER_DEVICE, ZN_N_KINDS) +
+           zn_manifest_bytes(&plan->manifest, ZN_TIER_HOST, ZN_N_KINDS);
+}
+
+static zn_tier tier_of(int chosen, bool on_nvme)
+{
+    return chosen >= 0 ? (zn_tier)chosen : on_nvme ? ZN_TIER_NVME : ZN_TIER_DEVICE;
+}
+
+/* A rank that keeps whole gradients adds to them in memory. */
+static bool can_swap_gradients(const struct zn_fit *fit, int stage)
+{
+    return stage >= 2 || fit->n_ranks == 1;
+}
+
+/* The rung at a stage, with what is fixed. Gradients go where the optimizer is, where they can. */
+static void apply(const struct zn_fit *fit, const struct rung *rung, int stage, struct zn_engine_options *o)
+{
+    const struct zn_choices *c = &fit->choices;
+    o->stage = stage;
+    o->offload.optimizer = tier_of(c->optimizer, rung->optimizer);
+    o->offload.parameters = tier_of(c->parameters, rung->parameters && stage == 3);
+    zn_tier gradients = o->offload.optimizer;
+    if (gradients == ZN_TIER_NVME && !can_swap_gradients(fit, stage))
+        gradients = ZN_TIER_DEVICE;
+    o->offload.gradients = c->gradients >= 0 ? (zn_tier)c->gradients : gradients;
+    o->recompute = c->recompute >= 0 ? c->recompute : rung->recompute || o->vertical;
+    o->offload.activations = tier_of(c->activations, rung->activations && o->recompute);
+    if (c->activations > 0 && c->recompute < 0)
+        o->recompute = true;
+    o->keep_logits = rung->keep_logits;
+    o->tile_bytes = c->tile_bytes != SIZE_MAX ? c->tile_bytes : rung->tile * MIB;
+    o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : rung->prefetch * MIB;
+    o->reuse_bytes = o->prefetch_bytes;
+    o->host_cache = c->host_cache != SIZE_MAX ? c->host_cache : 0;
+    o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : stage >= 2 && !o->vertical;
+}
+
+static zn_status try(const struct zn_fit *fit, const struct zn_engine_options *o, zn_engine_plan *plan, size_t *need)
+{
+    zn_engine_plan_fini(plan);
+    ZN_TRY(zn_dry_run(fit->module, o, fit->n_ranks, plan));
+    size_t bytes = zn_plan_memory(plan) + fit->overhead;
+    *need = bytes < *need ? bytes : *need;
+    return ZN_OK;
+}
+
+/* What cannot be, by name. */
+static zn_status check(const struct zn_fit *fit, const struct zn_engine_options *o)
+{
+    const struct zn_choices *c = &fit->choices;
+    if (c->parameters > 0 && c->stage >= 0 && c->stage < 3)
+        return zn_fail(ZN_ERR_USAGE, "--offload-param needs --stage 3, not %d", c->stage);
+    if (c->gradients == ZN_TIER_NVME && c->stage >= 0 && !can_swap_gradients(fit, c->stage))
+        return zn_fail(ZN_ERR_USAGE, "--offload-gradients nvme needs --stage 2 or 3 with several ranks, not %d", c->stage);
+    if (c->activations > 0 && c->recompute == 0)
+        return zn_fail(ZN_ERR_USAGE, "--offload-activations keeps what lies between segments: it needs --recompute on");
+    if (o->vertical && c->recompute == 0)
+        return zn_fail(ZN_ERR_USAGE, "--schedule vertical computes segments again: it needs --recompute on");
+    if (o->vertical && c->reduce_every == 1)
+        return zn_fail(ZN_ERR_USAGE, "--schedule vertical reduces once a step: --reduce every does not go with it");
+    if (c->reduce_every == 0 && c->stage >= 2 && !o->vertical)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %d reduces every micro-batch", c->stage);
+    if (o->in_backward && fit->n_ranks > 1 && c->stage == 0)
+        return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
+    return ZN_OK;
+}
+
+/* Stages to try, the least first. */
+static int first_stage(const struct zn_fit *fit, const struct zn_engine_options *o)
+{
+    const struct zn_choices *c = &fit->choices;
+    if (c->stage >= 0)
+        return c->stage;
+    if (c->parameters > 0)
+        return 3;
+    if (fit->n_ranks > 1 && c->gradients == ZN_TIER_NVME)
+        return 2;
+    return fit->n_ranks > 1 && o->in_backward ? 1 : 0;
+}
+
+/* One rank partitions nothing; it has stage 3 when its parameters are elsewhere. */
+static bool is_tried(const struct zn_fit *fit, const struct rung *rung, int stage)
+{
+    const struct zn_choices *c = &fit->choices;
+    if (c->stage >= 0)
+        return stage == c->stage;
+    if (fit->n_ranks == 1)
+        return stage == (rung->parameters || c->parameters > 0 ? 3 : 0);
+    return !(rung->optimizer && c->optimizer < 0) || stage >= 2;
+}
+
+zn_status zn_fit_run(const struct zn_fit *fit, struct zn_engine_options *options, zn_engine_plan *plan)
+{
+    size_t need = SIZE_MAX;
+    ZN_TRY(check(fit, options));
+    for (int r = 0; r < N_RUNGS; r++) {
+        for (int stage = first_stage(fit, options); stage <= 3; stage++) {
+            if (!is_tried(fit, &ladder[r], stage))
+                continue;
+            apply(fit, &ladder[r], stage, options);
+            ZN_TRY(try(fit, options, plan, &need));
+            if (zn_plan_memory(plan) + fit->overhead <= fit->limit)
+                return ZN_OK;
+        }
+    }
+    char least[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
+    return zn_fail(ZN_ERR_MEMORY,
+                   "needs %s at the least, the limit is %s; a smaller --micro-batch or --seq-len helps",
+                   zn_size_text(need, least), zn_size_text(fit->limit, limit));
+}

@@ -1,0 +1,200 @@
+/* From the options of a run, with their defaults, to what the engine and the planner take. */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/training.h"
+#include "zinc/train.h"
+
+/* Stage 3: which units stay gathered. */
+static const size_t DEFAULT_PERSIST = 64 * 1024;
+
+void zn_train_options_init(struct zn_train_options *options)
+{
+    *options = (struct zn_train_options){
+        .output = "./zinc-out",
+        .steps = -1,
+        .epochs = 1,
+        .micro_batch = 1,
+        .accumulate = 1,
+        .optimizer = "adamw",
+        .beta1 = 0.9,
+        .beta2 = 0.999,
+        .eps = 1e-8,
+        .lr_schedule = "constant",
+        .clip = 1.0,
+        .dynamic_loss_scale = true,
+        .loss_scale_window = 1000,
+        .hysteresis = 2,
+        .loss_scale_min = 1,
+        .stage = -1,
+        .prefetch_bytes = SIZE_MAX,
+        .persist_below = SIZE_MAX,
+        .tile_limit = SIZE_MAX,
+        .host_cache = SIZE_MAX,
+        .delayed_update = -1,
+        .recompute = -1,
+        .seed = 1,
+        .shuffle = true,
+    };
+}
+
+static zn_status parse_optimizer(const char *name, zn_optimizer *optimizer)
+{
+    static const char *const names[] = {"adamw", "adam", "sgd"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *optimizer = (zn_optimizer)i;
+            return ZN_OK;
+        }
+    }
+    return zn_fail(ZN_ERR_USAGE, "--optimizer: '%s' is not one of adamw, adam, sgd", name);
+}
+
+/* A 16-bit folder is trained in bf16 unless the person says otherwise. */
+static zn_status resolve_types(struct training *t)
+{
+    struct zn_train_options *o = &t->options;
+    t->engine.type = t->run.style.dtype == ZN_F32 ? ZN_F32 : ZN_BF16;
+    if (o->precision)
+        ZN_TRY(zn_dtype_parse(o->precision, "--precision", &t->engine.type));
+    o->precision = zn_dtype_name(t->engine.type);
+    if (o->output_dtype)
+        ZN_TRY(zn_dtype_parse(o->output_dtype, "--output-dtype", &t->run.style.dtype));
+    struct zn_loss_scale_options scale = {.initial = 1};
+    if (t->engine.type == ZN_F16)
+        scale = (struct zn_loss_scale_options){.dynamic = o->dynamic_loss_scale,
+                                               .initial = o->loss_scale > 0 ? o->loss_scale : 65536,
+                                               .window = o->loss_scale_window,
+                                               .hysteresis = o->hysteresis,
+                                               .min = o->loss_scale_min};
+    zn_loss_scale_init(&t->loss_scale, &scale);
+    return ZN_OK;
+}
+
+/* Marks the parameters whose names a pattern matches. A pattern that matches none is a mistake. */
+static zn_status resolve_frozen(struct training *t)
+{
+    const struct zn_train_options *o = &t->options;
+    const zn_module *module = t->run.model->module;
+    int n_frozen = 0;
+    if (o->n_freeze == 0)
+        return ZN_OK;
+    t->frozen = calloc((size_t)module->n_params, sizeof *t->frozen);
+    if (!t->frozen)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the list of frozen parameters");
+    for (size_t k = 0; k < o->n_freeze; k++) {
+        bool matched = false;
+        for (int i = 0; i < module->n_params; i++) {
+            if (fnmatch(o->freeze[k], module->params[i].name, 0) != 0)
+                continue;
+            n_frozen += !t->frozen[i];
+            t->frozen[i] = matched = true;
+        }
+        if (!matched)
+            return zn_fail(ZN_ERR_USAGE, "--freeze '%s': no parameter has such a name (one is '%s')", o->freeze[k],
+                           module->params[0].name);
+    }
+    if (n_frozen == module->n_params)
+        return zn_fail(ZN_ERR_USAGE, "--freeze: every parameter is frozen; nothing is left to train");
+    t->engine.frozen = t->frozen;
+    return ZN_OK;
+}
+
+static zn_status parse_tier(const char *flag, const char *name, int *tier)
+{
+    static const char *const names[] = {
+        [ZN_TIER_DEVICE] = "none", [ZN_TIER_HOST] = "cpu", [ZN_TIER_NVME] = "nvme"};
+    for (int i = 0; name && i < ZN_N_TIERS; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *tier = i;
+            return ZN_OK;
+        }
+    }
+    return name ? zn_fail(ZN_ERR_USAGE, "%s: '%s' is not one of none, cpu, nvme", flag, name) : ZN_OK;
+}
+
+static zn_status resolve_choices(struct training *t)
+{
+    const struct zn_train_options *o = &t->options;
+    t->choices = zn_choices_open();
+    t->choices.stage = o->stage;
+    t->choices.recompute = o->recompute;
+    if (o->reduce)
+        t->choices.reduce_every = strcmp(o->reduce, "every") == 0;
+    ZN_TRY(parse_tier("--offload-optimizer", o->offload_optimizer, &t->choices.optimizer));
+    ZN_TRY(parse_tier("--offload-param", o->offload_param, &t->choices.parameters));
+    ZN_TRY(parse_tier("--offload-gradients", o->offload_gradients, &t->choices.gradients));
+    ZN_TRY(parse_tier("--offload-activations", o->offload_activations, &t->choices.activations));
+    t->choices.tile_bytes = o->tile_limit;
+    t->choices.prefetch_bytes = o->prefetch_bytes;
+    t->choices.host_cache = o->host_cache;
+    t->engine.persist_bytes = o->persist_below == SIZE_MAX ? DEFAULT_PERSIST : o->persist_below;
+    return ZN_OK;
+}
+
+zn_status settings_resolve_steps(struct training *t)
+{
+    struct zn_train_options *o = &t->options;
+    ZN_TRY(zn_tokens_n_windows(t->data, t->engine.time, &t->order.n_windows));
+    double per_step = (double)(o->micro_batch * o->accumulate * zn_comm_n_ranks(t->run.comm));
+    if (o->steps < 0)
+        o->steps = (int64_t)ceil(o->epochs * (double)t->order.n_windows / per_step);
+    t->order.seed = o->seed;
+    t->order.shuffle = o->shuffle;
+    t->schedule.steps = o->steps;
+    return ZN_OK;
+}
+
+/* A gradient that is used up in backward can be neither clipped nor scaled back nor delayed. */
+static zn_status check_update(const struct zn_train_options *o)
+{
+    if (!o->optimizer_in_backward)
+        return ZN_OK;
+    if (o->clip > 0)
+        return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward needs --clip 0: the norm is known only after backward");
+    if (o->precision && strcmp(o->precision, "fp16") == 0)
+        return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward does not go with the loss scaling of --precision fp16");
+    if (o->delayed_update >= 0)
+        return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward does not go with --delayed-update");
+    return ZN_OK;
+}
+
+static zn_status resolve_engine(struct training *t)
+{
+    struct zn_train_options *o = &t->options;
+    if (o->lr == 0)
+        o->lr = o->from_scratch ? 3e-4 : 2e-5;
+    t->schedule.lr = o->lr;
+    t->schedule.min_lr = o->min_lr;
+    t->schedule.warmup = o->warmup;
+    ZN_TRY(zn_schedule_parse(o->lr_schedule, &t->schedule.kind));
+    t->engine.trains = true;
+    t->engine.evaluates = o->n_eval_data > 0;
+    t->engine.micro_batch = o->micro_batch;
+    t->engine.accumulate = o->accumulate;
+    t->engine.beta1 = o->beta1;
+    t->engine.beta2 = o->beta2;
+    t->engine.eps = o->eps;
+    t->engine.weight_decay = o->weight_decay;
+    t->engine.momentum = o->momentum;
+    t->engine.clip = o->clip;
+    t->engine.in_backward = o->optimizer_in_backward;
+    t->engine.delay_after = o->delayed_update;
+    t->engine.vertical = o->schedule && strcmp(o->schedule, "vertical") == 0;
+    ZN_TRY(check_update(o));
+    return parse_optimizer(o->optimizer, &t->engine.optimizer);
+}
+
+zn_status settings_resolve(struct training *t)
+{
+    ZN_TRY(resolve_engine(t));
+    return resolve_choices(t);
+}
+
+zn_status settings_resolve_model(struct training *t)
+{
+    ZN_TRY(resolve_types(t));
+    return resolve_frozen(t);
+}

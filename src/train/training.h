@@ -1,0 +1,34 @@
+/* A training run from inside: what train.c runs and settings.c resolves. */
+#ifndef ZN_TRAIN_TRAINING_H
+#define ZN_TRAIN_TRAINING_H
+
+#include "train/batch.h"
+#include "train/data.h"
+#include "train/metrics.h"
+#include "train/order.h"
+#include "train/run.h"
+#include "train/schedule.h"
+#include "zero/precision.h"
+
+struct training {
+    struct zn_train_options options; /* with its defaults resolved */
+    struct zn_run run;
+    struct zn_engine_options engine;
+    struct zn_choices choices;
+    struct zn_schedule schedule;
+    zn_loss_scale loss_scale;
+    struct zn_order order;
+    zn_token_source *data, *eval_data;
+    zn_metrics *metrics;
+    struct zn_host_batch *batches; /* one for each micro-batch of a step */
+    const int32_t **ids, **targets; /* theirs */
+    bool *frozen;                  /* by parameter index */
+};
+
+/* Options into what the engine, the planner and the schedule take: before the model is known, after it, and
+ * once the data is. */
+zn_status settings_resolve(struct training *t);
+zn_status settings_resolve_model(struct training *t);
+zn_status settings_resolve_steps(struct training *t);
+
+#endif

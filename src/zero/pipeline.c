@@ -1,0 +1,404 @@
+/* The optimizer pipeline: own elements are updated chunk by chunk. Chunks whose states lie on NVMe go
+ * through a constant number of buffers: while one is updated the next are read and the ones before
+ * are written (ZeRO-Infinity's infinity offload engine). The sweep turns round every step, so that
+ * the chunks still in the buffers are used first; a host cache keeps the first of all chunks in
+ * memory for good. */
+#include <stdlib.h>
+
+#include "base/size.h"
+#include "zero/engine_private.h"
+
+/* fp32 arrays of optimizer states. */
+static size_t n_arrays(const zn_engine *e)
+{
+    const struct zn_engine_options *o = &e->options;
+    size_t moments = o->optimizer != ZN_SGD ? 2 : o->momentum != 0 ? 1 : 0;
+    return moments + (o->type != ZN_F32);
+}
+
+static bool params_on_nvme(const zn_engine *e)
+{
+    return is_on_nvme(e->options.offload.parameters);
+}
+
+static bool grads_on_nvme(const zn_engine *e)
+{
+    return is_on_nvme(e->options.offload.gradients);
+}
+
+static bool states_on_nvme(const zn_engine *e, int chunk)
+{
+    return e->chunks[chunk].first >= e->cached && n_arrays(e) > 0;
+}
+
+bool chunk_needs_slot(const zn_engine *e, int chunk)
+{
+    return states_on_nvme(e, chunk) || params_on_nvme(e) || grads_on_nvme(e);
+}
+
+static zn_status list_chunks(zn_engine *e)
+{
+    int n = 0;
+    for (int u = 0; u < e->units.n_units; u++)
+        n += (int)((own_count(e, u) + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS);
+    e->chunks = calloc((size_t)n + 1, sizeof *e->chunks);
+    e->chunk_written = calloc((size_t)n + 1, 1);
+    if (!e->chunks || !e->chunk_written)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the chunks of the optimizer");
+    for (int u = 0; u < e->units.n_units; u++) {
+        int64_t count = own_count(e, u);
+        for (int64_t at = 0; at < count; at += CHUNK_ELEMENTS)
+            e->chunks[e->n_chunks++] =
+                (struct chunk){.unit = u,
+                               .first = own_first(e, u) + at,
+                               .n = count - at < CHUNK_ELEMENTS ? count - at : CHUNK_ELEMENTS};
+    }
+    return ZN_OK;
+}
+
+/* How many own elements keep their states in memory though the optimizer is on NVMe: whole chunks. */
+static int64_t choose_cached(const zn_engine *e)
+{
+    if (!is_on_nvme(e->options.offload.optimizer))
+        return own_total(e);
+    size_t element = n_arrays(e) * sizeof(float);
+    int64_t cached = 0;
+    for (int c = 0; c < e->n_chunks; c++) {
+        int64_t end = e->chunks[c].first + e->chunks[c].n;
+        if ((size_t)end * element > e->options.host_cache)
+            break;
+        cached = end;
+    }
+    return cached;
+}
+
+int chunk_of(const zn_engine *e, int64_t own)
+{
+    int low = 0, high = e->n_chunks - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (e->chunks[middle].first <= own)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static zn_status place_slots(zn_engine *e)
+{
+    size_t n = CHUNK_ELEMENTS;
+    size_t states = e->cached < own_total(e) ? n_arrays(e) * n * sizeof(float) : 0;
+    size_t grad = grads_on_nvme(e) ? n * sizeof(float) : 0;
+    size_t param = params_on_nvme(e) ? n * width_of_params(e) : 0;
+    size_t n_bytes = states + grad + param;
+    ZN_TRY(region_alloc(e, &e->pipeline, "optimizer pipeline", ZN_TIER_HOST, ZN_KIND_BUFFERS,
+                        PIPELINE_SLOTS * n_bytes, false));
+    for (int s = 0; s < PIPELINE_SLOTS; s++) {
+        struct slot *slot = &e->slots_of_pipeline[s];
+        zn_addr at = e->pipeline.address + (zn_addr)s * n_bytes;
+        slot->states = states ? at : 0;
+        slot->grad = grad ? at + states : 0;
+        slot->param = param ? at + states + grad : 0;
+        slot->chunk = -1;
+    }
+    if (e->storage && n_bytes)
+        zn_storage_register(e->storage, pointer_of(e->pipeline.address), e->pipeline.n_bytes);
+    return ZN_OK;
+}
+
+zn_status pipeline_init(zn_engine *e)
+{
+    for (int s = 0; s < PIPELINE_SLOTS; s++) {
+        e->slots_of_pipeline[s].chunk = -1;
+        for (int k = 0; k < N_TRANSFERS; k++)
+            zn_event_init(&e->slots_of_pipeline[s].done[k]);
+        zn_event_init(&e->slots_of_pipeline[s].computed);
+        zn_event_set(&e->slots_of_pipeline[s].computed, ZN_OK, NULL, 0);
+    }
+    ZN_TRY(list_chunks(e));
+    e->cached = choose_cached(e);
+    return place_slots(e);
+}
+
+static zn_status transfer_wait(zn_engine *e, struct slot *slot, int kind)
+{
+    if (!slot->pending[kind])
+        return ZN_OK;
+    slot->pending[kind] = false;
+    return zn_event_wait(&slot->done[kind], e->device->clock);
+}
+
+static zn_status slot_wait(zn_engine *e, struct slot *slot)
+{
+    zn_status status = ZN_OK;
+    for (int k = 0; k < N_TRANSFERS; k++) {
+        zn_status one = transfer_wait(e, slot, k);
+        status = status == ZN_OK ? one : status;
+    }
+    return status;
+}
+
+zn_status pipeline_drain(zn_engine *e)
+{
+    zn_status status = ZN_OK;
+    for (int s = 0; s < PIPELINE_SLOTS; s++) {
+        zn_status one = slot_wait(e, &e->slots_of_pipeline[s]);
+        status = status == ZN_OK ? one : status;
+    }
+    return status;
+}
+
+void pipeline_fini(zn_engine *e)
+{
+    pipeline_drain(e);
+    for (int s = 0; s < PIPELINE_SLOTS; s++) {
+        for (int k = 0; k < N_TRANSFERS; k++)
+            zn_event_fini(&e->slots_of_pipeline[s].done[k]);
+        zn_event_fini(&e->slots_of_pipeline[s].computed);
+    }
+    free(e->chunks);
+    free(e->chunk_written);
+}
+
+/* ---- Transfers of one chunk ---- */
+
+static zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, zn_addr address,
+                          size_t n_bytes)
+{
+    if (!e->storage)
+        return ZN_OK;
+    zn_event *done = &slot->done[kind];
+    void *memory = pointer_of(address);
+    zn_event_reset(done);
+    if (kind < WRITE_STATES)
+        ZN_TRY(zn_storage_read(e->storage, offset, memory, n_bytes, &slot->computed, done));
+    else
+        ZN_TRY(zn_storage_write(e->storage, offset, memory, n_bytes, &slot->computed, done));
+    slot->pending[kind] = true;
+    return ZN_OK;
+}
+
+static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int kind)
+{
+    const struct chunk *c = &e->chunks[chunk];
+    size_t element = n_arrays(e) * sizeof(float);
+    if (!states_on_nvme(e, chunk))
+        return ZN_OK;
+    return transfer(e, slot, kind, e->swap_states.offset + (uint64_t)(c->first - e->cached) * element, slot->states,
+                    (size_t)c->n * element);
+}
+
+static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int kind)
+{
+    const struct chunk *c = &e->chunks[chunk];
+    size_t width = width_of_params(e);
+    if (!params_on_nvme(e))
+        return ZN_OK;
+    return transfer(e, slot, kind, e->swap_parameters.offset + (uint64_t)c->first * width, slot->param,
+                    (size_t)c->n * width);
+}
+
+static zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, zn_device *device)
+{
+    const struct chunk *c = &e->chunks[chunk];
+    if (!grads_on_nvme(e))
+        return ZN_OK;
+    if (e->unit_state[c->unit].absent)
+        return zn_run_zero(device, &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
+    return transfer(e, slot, READ_GRAD, e->swap_gradients.offset + (uint64_t)c->first * sizeof(float), slot->grad,
+                    (size_t)c->n * sizeof(float));
+}
+
+/* In fp32 the parameter is its own master, and read; with 16 bits it is only written. */
+static zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
+{
+    if (slot->chunk != chunk) {
+        slot->chunk = -1;
+        ZN_TRY(transfer_states(e, chunk, slot, READ_STATES));
+        if (e->options.type == ZN_F32)
+            ZN_TRY(transfer_param(e, chunk, slot, READ_PARAM));
+    }
+    return ZN_OK;
+}
+
+static zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot)
+{
+    e->chunk_written[chunk] = 1;
+    ZN_TRY(transfer_states(e, chunk, slot, WRITE_STATES));
+    return transfer_param(e, chunk, slot, WRITE_PARAM);
+}
+
+/* 16-bit parameters on NVMe are never read here: all of a chunk's are made from the masters. */
+static zn_status narrow_chunk(zn_engine *e, int chunk, const struct slot *slot, zn_device *device)
+{
+    struct operands x = operands_of(e, chunk, slot);
+    if (!params_on_nvme(e) || e->options.type == ZN_F32)
+        return ZN_OK;
+    return zn_run_cast(device, &(struct zn_cast_args){.dst = x.copy,
+                                                      .src = x.param,
+                                                      .dst_type = e->options.type,
+                                                      .src_type = ZN_F32,
+                                                      .n_elements = e->chunks[chunk].n});
+}
+
+/* ---- The window: one chunk at a time, by hand ---- */
+
+zn_status window_flush(zn_engine *e)
+{
+    struct slot *slot = &e->slots_of_pipeline[0];
+    if (!e->window_dirty)
+        return ZN_OK;
+    e->window_dirty = false;
+    ZN_TRY(zn_device_record(e->device, &slot->computed));
+    ZN_TRY(write_chunk(e, slot->chunk, slot));
+    return slot_wait(e, slot);
+}
+
+void window_changed(zn_engine *e)
+{
+    e->window_dirty = true;
+}
+
+zn_status window_open(zn_engine *e, int chunk, struct slot **window)
+{
+    struct slot *slot = &e->slots_of_pipeline[0];
+    *window = slot;
+    if (slot->chunk == chunk)
+        return slot_wait(e, slot);
+    ZN_TRY(window_flush(e));
+    ZN_TRY(pipeline_drain(e));
+    for (int s = 1; s < PIPELINE_SLOTS; s++) /* what is changed here is changed for all */
+        e->slots_of_pipeline[s].chunk = -1;
+    if (e->chunk_written[chunk]) {
+        ZN_TRY(read_chunk(e, chunk, slot));
+        ZN_TRY(slot_wait(e, slot));
+        ZN_TRY(narrow_chunk(e, chunk, slot, e->device));
+    } else {
+        size_t states = n_arrays(e) * CHUNK_ELEMENTS * sizeof(float), param = CHUNK_ELEMENTS * width_of_params(e);
+        if (slot->states)
+            ZN_TRY(zn_run_zero(e->device, &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
+        if (slot->param)
+            ZN_TRY(zn_run_zero(e->device, &(struct zn_zero_args){.dst = slot->param, .n_bytes = (int64_t)param}));
+    }
+    slot->chunk = chunk;
+    return ZN_OK;
+}
+
+/* ---- The sweep ---- */
+
+struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot)
+{
+    const struct chunk *c = &e->chunks[chunk];
+    bool mixed = e->options.type != ZN_F32, swapped = states_on_nvme(e, chunk);
+    int64_t at = c->first - own_first(e, c->unit);
+    zn_addr array = swapped ? slot->states : 0;
+    zn_addr step = (zn_addr)c->n * sizeof(float);
+    zn_addr working = params_on_nvme(e) ? slot->param
+                                        : own_at(e, &e->parameters, width_of_params(e), keeps_parameters(e), c->unit, at);
+    const struct region *regions[] = {&e->master, &e->exp_avg, &e->exp_avg_sq};
+    zn_addr state[3] = {0};
+    for (int k = mixed ? 0 : 1; k < 3; k++) {
+        if (swapped) {
+            state[k] = k < (mixed ? 0 : 1) + (int)n_arrays(e) ? array : 0;
+            array += step;
+        } else if (regions[k]->address) {
+            state[k] = regions[k]->address + (zn_addr)c->first * sizeof(float);
+        }
+    }
+    return (struct operands){
+        .param = mixed ? state[0] : working,
+        .grad = grads_on_nvme(e) ? slot->grad
+                                 : own_at(e, &e->gradients, sizeof(float), keeps_gradients(e), c->unit, at),
+        .first_moment = state[1],
+        .second_moment = state[2],
+        .copy = mixed ? working : 0,
+    };
+}
+
+/* The slot for a chunk that comes soon: the one that has it, else the one whose last visit is longest ago. */
+static struct slot *choose_slot(zn_engine *e, int chunk)
+{
+    struct slot *oldest = &e->slots_of_pipeline[0];
+    for (int s = 0; s < PIPELINE_SLOTS; s++) {
+        struct slot *slot = &e->slots_of_pipeline[s];
+        if (slot->chunk == chunk)
+            return slot;
+        if (slot->visit < oldest->visit)
+            oldest = slot;
+    }
+    return oldest;
+}
+
+static zn_status start_chunk(zn_engine *e, int chunk, const struct update *update, struct slot **chosen)
+{
+    struct slot *slot = choose_slot(e, chunk);
+    slot->visit = ++e->visits;
+    *chosen = slot;
+    ZN_TRY(slot_wait(e, slot));
+    ZN_TRY(read_chunk(e, chunk, slot));
+    if (!update->gradient)
+        ZN_TRY(read_grad(e, chunk, slot, update->device));
+    slot->chunk = chunk;
+    return ZN_OK;
+}
+
+static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
+{
+    const struct chunk *c = &e->chunks[chunk];
+    bool swapped = chunk_needs_slot(e, chunk);
+    for (int k = READ_STATES; swapped && k <= READ_PARAM; k++) {
+        if (slot->pending[k])
+            ZN_TRY(zn_device_wait(update->device, &slot->done[k]));
+        slot->pending[k] = false;
+    }
+    struct operands x = operands_of(e, chunk, slot);
+    if (update->gradient)
+        x.grad = update->gradient + (zn_addr)(c->first - own_first(e, c->unit)) * sizeof(float);
+    if (e->options.frozen) /* what is not updated is written all the same */
+        ZN_TRY(narrow_chunk(e, chunk, slot, update->device));
+    ZN_TRY(update_chunk(e, chunk, &x, update));
+    if (!swapped)
+        return ZN_OK;
+    ZN_TRY(zn_device_record(update->device, &slot->computed));
+    return write_chunk(e, chunk, slot);
+}
+
+/* Chunks first … first+n-1, or the other way round. */
+static zn_status sweep(zn_engine *e, int first, int n, bool backwards, const struct update *update)
+{
+    struct slot *ahead[PIPELINE_AHEAD + 1] = {0};
+    int started = 0;
+    for (int i = 0; i < n; i++) {
+        for (; started < n && started <= i + PIPELINE_AHEAD; started++) {
+            int next = backwards ? first + n - 1 - started : first + started;
+            if (chunk_needs_slot(e, next))
+                ZN_TRY(start_chunk(e, next, update, &ahead[started % (PIPELINE_AHEAD + 1)]));
+        }
+        int chunk = backwards ? first + n - 1 - i : first + i;
+        int unit = e->chunks[chunk].unit;
+        ZN_TRY(finish_chunk(e, chunk, ahead[i % (PIPELINE_AHEAD + 1)], update));
+        int beside = backwards ? chunk - 1 : chunk + 1;
+        bool whole = i == n - 1 || e->chunks[beside].unit != unit;
+        if (whole && update->publishes && !keeps_optimizer(e))
+            ZN_TRY(publish_unit(e, unit));
+    }
+    return ZN_OK;
+}
+
+zn_status optimizer_update(zn_engine *e, const struct update *update)
+{
+    bool backwards = e->pipeline.n_bytes > 0 && e->backwards;
+    e->backwards = !e->backwards;
+    return sweep(e, 0, e->n_chunks, backwards, update);
+}
+
+zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update)
+{
+    if (own_count(e, unit) == 0)
+        return ZN_OK;
+    int first = chunk_of(e, own_first(e, unit)), n = 0;
+    while (first + n < e->n_chunks && e->chunks[first + n].unit == unit)
+        n++;
+    return sweep(e, first, n, false, update);
+}
