@@ -76,19 +76,23 @@ def write_tokens(path, vocab, count):
         array.array("H", (draw.randrange(vocab) for _ in range(count))).tofile(f)
 
 
+def write_inputs(a, work, windows):
+    """The model and the data of every run of Zinc in this work folder."""
+    write_model(os.path.join(work, "model"), a)
+    write_tokens(os.path.join(work, "tokens.bin"), a.vocab, windows * a.seq_len + 1)
+
+
 class Zinc:
-    def __init__(self, a, work):
-        self.a, self.work = a, work
-        self.model, self.data = os.path.join(work, "model"), os.path.join(work, "tokens.bin")
-        write_model(self.model, a)
-        write_tokens(self.data, a.vocab, (a.steps + 1) * a.batch * a.seq_len + 1)
+    def __init__(self, a, work, flags=()):
+        self.a, self.work, self.flags = a, work, flags
 
     def train(self, steps):
         a, out = self.a, os.path.join(self.work, "run")
-        _, usage = measure([a.zinc, "train", "--model", self.model, "--from-scratch", "--data", self.data, "--output", out,
+        _, usage = measure([a.zinc, "train", "--model", os.path.join(self.work, "model"), "--from-scratch",
+                            "--data", os.path.join(self.work, "tokens.bin"), "--output", out,
                             "--steps", str(steps), "--threads", str(a.threads), "--micro-batch", str(a.batch),
                             "--seq-len", str(a.seq_len), "--recompute", "off", "--precision", "fp32", "--clip", "0",
-                            "--lr", "3e-4", "--weight-decay", "0.1"])
+                            "--lr", "3e-4", "--weight-decay", "0.1", *self.flags])
         with open(os.path.join(out, "metrics.jsonl")) as f:
             rows = [json.loads(line) for line in f]
         shutil.rmtree(out)
@@ -183,6 +187,7 @@ def main():
         say("torch is not installed (--python, ZINC_VENV or tests/parity/venv.sh): Zinc's own figures only")
     before = machine()
     with tempfile.TemporaryDirectory() as work:
+        write_inputs(a, work, (1 + a.steps) * a.batch)
         contenders = {"zinc": Zinc(a, work)}
         if python:
             contenders |= {"torch": Torch(a, python, ""), "torch_hugepages": Torch(a, python, HUGE)}
