@@ -109,12 +109,13 @@ static zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
     us->update = (struct update){.device = e->host, .gradient = gradient, .lr = e->lr, .grad_scale = e->grad_scale};
     us->flight = FLIGHT_UPDATING;
     us->since = e->moment;
+    ZN_TRY(zn_device_record(e->device, &us->written));
+    ZN_TRY(zn_device_wait(e->host, &us->written));
     zn_event_reset(&us->done);
     if (e->updater)
         return zn_stream_submit(e->updater, &(struct zn_task){.run = run_update, .arg = us, .done = &us->done});
     ZN_TRY(run_update(us));
-    zn_event_set(&us->done, ZN_OK, NULL, zn_clock_now(e->device->clock));
-    return ZN_OK;
+    return zn_device_record(e->host, &us->done);
 }
 
 /* The sum over ranks is there. */
@@ -498,10 +499,9 @@ zn_status gradients_finish(zn_engine *e)
         ZN_TRY(unit_land(e, u));
         ZN_TRY(gather_sums(e, u));
     }
-    for (int u = 0; u < e->units.n_units; u++) {
-        ZN_TRY(unit_land(e, u));
+    ZN_TRY(gradients_end_pass(e));
+    for (int u = 0; u < e->units.n_units; u++)
         e->unit_state[u].reduced = false;
-    }
     for (int i = 0; i < 2 * e->units.n_parts; i++)
         e->gradient_state[i] = GRADIENT_EMPTY;
     return ZN_OK;

@@ -330,12 +330,23 @@ static struct slot *choose_slot(zn_engine *e, int chunk)
     return oldest;
 }
 
+/* What is read into the slot next comes after all that is under way in it. */
+static zn_status slot_empty(struct slot *slot, zn_device *device)
+{
+    for (int k = 0; k < N_TRANSFERS; k++) {
+        if (slot->pending[k])
+            ZN_TRY(zn_device_wait(device, &slot->done[k]));
+        slot->pending[k] = false;
+    }
+    return zn_device_record(device, &slot->computed);
+}
+
 static zn_status start_chunk(zn_engine *e, int chunk, const struct update *update, struct slot **chosen)
 {
     struct slot *slot = choose_slot(e, chunk);
     slot->visit = ++e->visits;
     *chosen = slot;
-    ZN_TRY(slot_wait(e, slot));
+    ZN_TRY(slot_empty(slot, update->device));
     ZN_TRY(read_chunk(e, chunk, slot));
     if (!update->gradient)
         ZN_TRY(read_grad(e, chunk, slot, update->device));
