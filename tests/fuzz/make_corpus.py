@@ -119,9 +119,16 @@ def make_tokenizer():
         write("fuzz_tokenizer", name, data + b"\0" + text)
 
 
+def make_cluster():
+    shipped = pathlib.Path(__file__).parents[2] / "data" / "clusters"
+    for name in ("dgx2-v100", "desktop-24gb", "cpu-server"):
+        write("fuzz_cluster", name, json.dumps(json.loads((shipped / f"{name}.json").read_text()), separators=(",", ":")).encode())
+
+
 make_safetensors()
 make_json()
 make_tokens()
 make_jsonl()
 make_chat()
 make_tokenizer()
+make_cluster()

@@ -1,0 +1,65 @@
+/* Writing of cluster descriptions. */
+#include "base/files.h"
+#include "base/text.h"
+#include "plan/cluster.h"
+
+static void add_link(zn_text *t, const char *key, const struct zn_link *link, bool first, bool between_nodes)
+{
+    zn_text_add(t, "%s\n    \"%s\": {\"alone\": %.6g, \"node\": %.6g", first ? "" : ",", key, link->alone, link->node);
+    if (between_nodes)
+        zn_text_add(t, ", \"relayed\": %s", link->relayed ? "true" : "false");
+    zn_text_add(t, "}");
+}
+
+static void add_links(zn_text *t, const struct zn_cluster *c)
+{
+    const struct {
+        const char *key;
+        const struct zn_link *link;
+    } links[] = {{"device_host", &c->device_host},
+                 {"host_nvme", &c->host_nvme},
+                 {"device_device", &c->device_device},
+                 {"node_node", &c->node_node}};
+    bool first = true;
+    zn_text_add(t, "  \"links\": {");
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        if (links[i].link->alone > 0) {
+            add_link(t, links[i].key, links[i].link, first, links[i].link == &c->node_node);
+            first = false;
+        }
+    }
+    zn_text_add(t, "\n  }\n");
+}
+
+static void add_device(zn_text *t, const struct zn_cluster *c)
+{
+    zn_text_add(t, "  \"device\": {\n    \"name\": ");
+    zn_text_add_quoted(t, c->device.name);
+    zn_text_add(t, ",\n    \"is_host\": %s,\n    \"memory_bytes\": %zu,\n    \"reserved_bytes\": %zu,\n",
+                c->device.is_host ? "true" : "false", c->device.memory, c->device.reserved);
+    zn_text_add(t, "    \"bytes_per_second\": %.6g,\n    \"flops\": {", c->device.rate);
+    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++)
+        if (c->device.flops[type] > 0)
+            zn_text_add(t, "%s\"%s\": %.6g", type == ZN_F32 ? "" : ", ", zn_dtype_name(type), c->device.flops[type]);
+    zn_text_add(t, "}\n  },\n");
+}
+
+zn_status zn_cluster_write(const struct zn_cluster *c, const char *path)
+{
+    zn_text t;
+    zn_text_init(&t);
+    zn_text_add(&t, "{\n  \"version\": 1,\n  \"about\": ");
+    zn_text_add_quoted(&t, c->about);
+    zn_text_add(&t, ",\n  \"nodes\": %d,\n  \"devices\": %d,\n", c->nodes, c->devices);
+    zn_text_add(&t, "  \"host\": {\"memory_bytes\": %zu, \"bytes_per_second\": %.6g},\n", c->host_memory, c->host_rate);
+    if (c->nvme_memory)
+        zn_text_add(&t, "  \"nvme\": {\"memory_bytes\": %zu},\n", c->nvme_memory);
+    add_device(&t, c);
+    add_links(&t, c);
+    zn_text_add(&t, "}\n");
+    zn_status status = zn_text_status(&t);
+    if (status == ZN_OK)
+        status = zn_file_write(path, t.data, t.n_bytes);
+    zn_text_fini(&t);
+    return status;
+}
