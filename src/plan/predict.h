@@ -1,0 +1,54 @@
+/* The prediction for one configuration on one cluster: memory from the dry run of the engine, traffic from its
+ * trace and units, seconds from the rates of the cluster.
+ *
+ * Seconds are those of the papers' formulas: compute at the device's peak for matrix products, the update at the
+ * speed of its memory, bytes at the speed of the links, each hidden behind the longest of them where the engine
+ * overlaps it. What the scheduler makes of it is the simulation's to say. */
+#ifndef ZN_PLAN_PREDICT_H
+#define ZN_PLAN_PREDICT_H
+
+#include "models/model.h"
+#include "plan/cluster.h"
+#include "zero/engine.h"
+
+/* What is planned. All pointers are borrowed. */
+struct zn_plan_setup {
+    const zn_model *model;
+    const struct zn_cluster *cluster;
+    struct zn_engine_options engine;
+    int n_ranks, n_nodes;
+    size_t memory_limit; /* of a rank's device memory; 0: what the cluster has */
+};
+
+typedef enum zn_bound { ZN_BOUND_MEMORY, ZN_BOUND_COMPUTE, ZN_BOUND_COMMUNICATION, ZN_BOUND_IO } zn_bound;
+
+struct zn_prediction {
+    zn_manifest manifest; /* every large buffer of a rank */
+    size_t tier[ZN_N_TIERS], kind[ZN_N_KINDS];
+    size_t reserved;          /* of the device, by the process itself */
+    size_t limit[ZN_N_TIERS]; /* what a rank may hold; 0: there is no such tier */
+    bool fits;
+    zn_tier short_of; /* where it does not fit: the first tier that is too small */
+
+    uint64_t gather, reduce, nvme_read, nvme_write; /* bytes a rank and step */
+    uint64_t near, far;                             /* of gather and reduce: within the node, between nodes */
+
+    double flops; /* of matrix products, a rank and step */
+    double compute, update, communication, io, step; /* seconds; update is part of compute */
+    double tokens_per_second;                        /* of all ranks */
+    double flops_per_device, efficiency;             /* reached, and its share of the peak */
+    zn_bound bound;
+};
+
+const char *zn_bound_name(zn_bound bound);
+
+int zn_plan_ranks_per_node(const struct zn_plan_setup *setup);
+
+/* Usage errors: more ranks or nodes than the cluster has, a precision its devices lack, sizes beyond 2^63 bytes. */
+zn_status zn_plan_check(const struct zn_plan_setup *setup);
+
+/* Checks and predicts; blocks for one dry run. The caller calls fini after a success. */
+zn_status zn_predict(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
+void zn_prediction_fini(struct zn_prediction *prediction);
+
+#endif

@@ -1,0 +1,456 @@
+/* The prediction is that of the engine: bytes and traffic are what real ranks hold and send; limits and
+ * shared links hold; searches find what they promise. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/dry_run.h"
+#include "plan/search.h"
+
+enum { TIME = 16 };
+
+static zn_model *make_model(bool tied)
+{
+    char text[512];
+    zn_json *config;
+    zn_model *model;
+    snprintf(text, sizeof text,
+             "{\"model_type\":\"gpt2\",\"vocab_size\":301,\"n_embd\":64,\"n_layer\":3,\"n_head\":4,\"n_positions\":32,"
+             "\"tie_word_embeddings\":%s}",
+             tied ? "true" : "false");
+    assert_int_equal(zn_json_load_buffer(text, strlen(text), "config", &config), ZN_OK);
+    assert_int_equal(zn_model_create(config, TIME, &model), ZN_OK);
+    zn_json_destroy(config);
+    return model;
+}
+
+static struct zn_plan_setup setup_of(const zn_model *model, const struct zn_cluster *cluster, int n_ranks, int n_nodes)
+{
+    return (struct zn_plan_setup){
+        .model = model,
+        .cluster = cluster,
+        .n_ranks = n_ranks,
+        .n_nodes = n_nodes,
+        .engine = {.trains = true, .type = ZN_F32, .micro_batch = 2, .time = TIME, .accumulate = 1,
+                   .recompute = true, .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 1}};
+}
+
+static struct zn_cluster load(const char *name)
+{
+    struct zn_cluster c;
+    assert_int_equal(zn_cluster_load(name, &c), ZN_OK);
+    return c;
+}
+
+static struct zn_prediction predict(const struct zn_plan_setup *s)
+{
+    struct zn_prediction p;
+    if (zn_predict(s, &p) != ZN_OK)
+        fail_msg("%s", zn_error_message());
+    return p;
+}
+
+/* ---- Against the engine ---- */
+
+enum { MAX_RANKS = 4 };
+
+/* One rank of a real run of the engine, as a thread. */
+struct rank {
+    const struct zn_plan_setup *setup;
+    const zn_engine_plan *plan;
+    zn_comm *comm;
+    zn_clock *clock;
+    zn_status status;
+    uint64_t gathered, reduced;
+    size_t ledger;
+};
+
+static zn_status run_steps(struct rank *r, zn_engine *engine)
+{
+    static const int32_t tokens[64];
+    const struct zn_engine_options *o = &r->setup->engine;
+    struct zn_verdict verdict;
+    ZN_TRY(zn_engine_publish(engine));
+    for (int step = 0; step < 2; step++) { /* the second alone counts: publishing belongs to no step */
+        r->gathered = zn_comm_sent(r->comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(r->comm, ZN_COMM_GATHER_GRAD);
+        r->reduced = zn_comm_sent(r->comm, ZN_COMM_REDUCE_GRAD);
+        for (int64_t a = 0; a < o->accumulate; a++)
+            ZN_TRY(zn_engine_micro_batch(engine, tokens, tokens, 1, a == o->accumulate - 1));
+        ZN_TRY(zn_engine_finish_step(engine, 1e-3, 1, &verdict));
+    }
+    r->gathered = zn_comm_sent(r->comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(r->comm, ZN_COMM_GATHER_GRAD) - r->gathered;
+    r->reduced = zn_comm_sent(r->comm, ZN_COMM_REDUCE_GRAD) - r->reduced;
+    return ZN_OK;
+}
+
+static void *run_rank(void *arg)
+{
+    struct rank *r = arg;
+    zn_ledger ledger;
+    zn_device *device = NULL;
+    zn_engine *engine = NULL;
+    zn_ledger_init(&ledger);
+    r->status = zn_device_create_cpu(&ledger, r->clock, 1, NULL, &device);
+    if (r->status == ZN_OK)
+        r->status = zn_engine_create(device, r->comm, r->setup->model->module, &r->setup->engine, r->plan, &engine);
+    if (r->status == ZN_OK)
+        r->status = run_steps(r, engine);
+    r->ledger = ledger.tier_peak[ZN_TIER_DEVICE];
+    zn_engine_destroy(engine);
+    zn_device_destroy(device);
+    zn_comm_destroy(r->comm);
+    return NULL;
+}
+
+/* The engine itself on real ranks: what each sends in a step, and what it held. */
+static void run_engine(const struct zn_plan_setup *s, struct rank ranks[MAX_RANKS])
+{
+    zn_engine_plan plan;
+    zn_clock clock;
+    zn_comm *comms[MAX_RANKS];
+    pthread_t threads[MAX_RANKS];
+    zn_clock_init_real(&clock);
+    assert_int_equal(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &plan), ZN_OK);
+    assert_int_equal(zn_comm_create_threads(&clock, s->n_ranks, comms), ZN_OK);
+    for (int r = 0; r < s->n_ranks; r++) {
+        ranks[r] = (struct rank){.setup = s, .plan = &plan, .comm = comms[r], .clock = &clock};
+        assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ranks[r]), 0);
+    }
+    for (int r = 0; r < s->n_ranks; r++)
+        pthread_join(threads[r], NULL);
+    zn_engine_plan_fini(&plan);
+}
+
+static void same_as_engine(const struct zn_plan_setup *s)
+{
+    struct rank ranks[MAX_RANKS];
+    struct zn_prediction p = predict(s);
+    run_engine(s, ranks);
+    for (int r = 0; r < s->n_ranks; r++) {
+        assert_int_equal(ranks[r].status, ZN_OK);
+        assert_true(ranks[r].ledger == p.tier[ZN_TIER_DEVICE]);
+        if (p.gather != ranks[r].gathered || p.reduce != ranks[r].reduced)
+            fail_msg("%d ranks, stage %d, reduce every %d, accumulate %d: %llu and %llu, the engine sends %llu and %llu",
+                     s->n_ranks, s->engine.stage, s->engine.reduce_every, (int)s->engine.accumulate,
+                     (unsigned long long)p.gather, (unsigned long long)p.reduce, (unsigned long long)ranks[r].gathered,
+                     (unsigned long long)ranks[r].reduced);
+    }
+    zn_prediction_fini(&p);
+}
+
+/* Tied and untied, 32 and 16 bits, one and three micro-batches, with and without reuse and persistence. */
+static void memory_and_traffic_are_those_of_the_engine(void **state)
+{
+    (void)state;
+    static const struct {
+        bool tied, recompute;
+        zn_dtype type;
+        int64_t accumulate;
+        size_t budget, persist;
+    } variants[] = {{true, true, ZN_F32, 1, 0, 0},
+                    {false, true, ZN_BF16, 1, 0, 0},
+                    {true, false, ZN_BF16, 3, 1 << 18, 1 << 17},
+                    {false, false, ZN_F32, 3, 64 << 20, 64 << 10},
+                    {true, true, ZN_BF16, 2, 1 << 20, 1 << 20}};
+    struct zn_cluster cluster = load("dgx-a100");
+    for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
+        zn_model *model = make_model(variants[v].tied);
+        for (int n_ranks = 1; n_ranks <= MAX_RANKS; n_ranks++) {
+            for (int stage = 0; stage <= 3; stage++) {
+                for (int every = 0; every <= 1; every++) { /* stages 2 and 3 always do */
+                    struct zn_plan_setup s = setup_of(model, &cluster, n_ranks, 1);
+                    s.engine.stage = stage;
+                    s.engine.reduce_every = every;
+                    s.engine.type = variants[v].type;
+                    s.engine.recompute = variants[v].recompute;
+                    s.engine.accumulate = variants[v].accumulate;
+                    s.engine.prefetch_bytes = s.engine.reuse_bytes = variants[v].budget;
+                    s.engine.persist_bytes = variants[v].persist;
+                    same_as_engine(&s);
+                }
+            }
+        }
+        zn_model_destroy(model);
+    }
+}
+
+static void states_are_those_of_the_formulas(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx-a100");
+    zn_model *model = make_model(true);
+    for (int stage = 0; stage <= 3; stage++) {
+        struct zn_plan_setup s = setup_of(model, &cluster, 4, 1);
+        zn_units units;
+        s.engine.type = ZN_BF16;
+        s.engine.stage = stage;
+        s.engine.reduce_every = stage >= 2;
+        struct zn_prediction p = predict(&s);
+        assert_int_equal(zn_units_init(&units, model->module, ZN_BF16, 4), ZN_OK);
+        size_t n = (size_t)units.n_elements;
+        assert_true(p.kind[ZN_KIND_PARAMETERS] == 2 * n / (stage >= 3 ? 4 : 1));
+        assert_true(p.kind[ZN_KIND_GRADIENTS] == 4 * n / (stage >= 2 ? 4 : 1));
+        assert_true(p.kind[ZN_KIND_OPTIMIZER] == 12 * n / (stage >= 1 ? 4 : 1));
+        size_t sum = 0;
+        for (int k = 0; k < ZN_N_KINDS; k++)
+            sum += p.kind[k];
+        assert_true(p.tier[ZN_TIER_DEVICE] == sum && p.tier[ZN_TIER_HOST] == 0 && p.tier[ZN_TIER_NVME] == 0);
+        zn_units_fini(&units);
+        zn_prediction_fini(&p);
+    }
+    zn_model_destroy(model);
+}
+
+/* ---- Limits and time ---- */
+
+static void fits_up_to_the_last_byte(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx-a100");
+    zn_model *model = make_model(true);
+    struct zn_plan_setup s = setup_of(model, &cluster, 1, 1);
+    struct zn_prediction p = predict(&s);
+    size_t need = p.tier[ZN_TIER_DEVICE] + cluster.device.reserved;
+    assert_true(p.fits);
+    zn_prediction_fini(&p);
+    for (int less = 0; less <= 1; less++) {
+        cluster.device.memory = need - (size_t)less;
+        p = predict(&s);
+        assert_int_equal(p.fits, !less);
+        assert_int_equal(p.bound == ZN_BOUND_MEMORY, less);
+        zn_prediction_fini(&p);
+        s.memory_limit = need - (size_t)less;
+        cluster.device.memory = (size_t)1 << 40;
+        p = predict(&s);
+        assert_int_equal(p.fits, !less);
+        zn_prediction_fini(&p);
+        s.memory_limit = 0;
+    }
+    zn_model_destroy(model);
+}
+
+/* Two ranks on each socket have half of its memory and speed; ranks of a device that is no host may not share it. */
+static void ranks_of_a_processor_share_it(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("cpu-server"), gpus = load("dgx-a100");
+    zn_model *model = make_model(true);
+    struct zn_plan_setup s = setup_of(model, &cluster, 2, 1);
+    struct zn_prediction two = predict(&s);
+    s.n_ranks = 4;
+    struct zn_prediction four = predict(&s);
+    assert_true(four.limit[ZN_TIER_DEVICE] == two.limit[ZN_TIER_DEVICE] / 2);
+    assert_true(four.flops == two.flops);
+    assert_true(fabs(four.compute / two.compute - 2) < 1e-9);
+    zn_prediction_fini(&two);
+    zn_prediction_fini(&four);
+    s.cluster = &gpus;
+    s.n_ranks = 9;
+    assert_int_equal(zn_predict(&s, &two), ZN_ERR_USAGE);
+    s.n_ranks = 16;
+    s.n_nodes = 200;
+    assert_int_equal(zn_predict(&s, &two), ZN_ERR_USAGE);
+    zn_model_destroy(model);
+}
+
+/* Seconds by hand: flops at the peak, bytes over the link that takes longest. */
+static void seconds_follow_the_rates(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = make_model(false);
+    struct zn_plan_setup s = setup_of(model, &cluster, 32, 2);
+    s.engine.type = ZN_F16;
+    s.engine.stage = 2;
+    s.engine.reduce_every = true;
+    struct zn_prediction p = predict(&s);
+    double blocks = 3 * 12 * 64 * 64, head = 301 * 64, tokens = 2 * TIME;
+    double attention = 2 * tokens * (TIME + 1) * 64 * 3;
+    assert_true(fabs(p.flops - (8 * tokens * blocks + 4.5 * attention + 8 * tokens * head)) < 1);
+    double update = (double)zn_model_n_elements(model) / 32 * 34 / 600e9;
+    assert_true(fabs(p.update / update - 1) < 1e-9);
+    assert_true(fabs(p.compute / (p.flops / 70e12 + update) - 1) < 1e-9);
+    double sent = (double)(p.gather + p.reduce), far = sent * 16 / 31 / 100e9, near = sent / 150e9;
+    assert_true(fabs(p.communication / (far > near ? far : near) - 1) < 1e-9);
+    assert_true(p.near + p.far == p.gather + p.reduce);
+    assert_true(p.step == (p.compute > p.communication ? p.compute : p.communication));
+    assert_true(fabs(p.tokens_per_second - 32 * tokens / p.step) < 1e-3);
+    assert_true(fabs(p.efficiency - p.flops / p.step / 70e12) < 1e-12);
+    assert_true(p.bound == (p.communication > p.compute ? ZN_BOUND_COMMUNICATION : ZN_BOUND_COMPUTE));
+    zn_prediction_fini(&p);
+    zn_model_destroy(model);
+}
+
+/* A larger batch hides more: efficiency rises. */
+static void efficiency_rises_with_the_batch(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    struct zn_shape shape = {.layers = 8, .hidden = 1024, .heads = 16, .vocabulary = 50257};
+    zn_model *model;
+    assert_int_equal(zn_shape_model(&shape, 1024, &model), ZN_OK);
+    double before = 0;
+    for (int64_t batch = 1; batch <= 8; batch *= 2) {
+        struct zn_plan_setup s = setup_of(model, &cluster, 64, 4);
+        s.engine.type = ZN_F16;
+        s.engine.stage = 3;
+        s.engine.reduce_every = true;
+        s.engine.time = 1024;
+        s.engine.micro_batch = batch;
+        struct zn_prediction p = predict(&s);
+        assert_true(p.efficiency > before && p.efficiency < 1);
+        before = p.efficiency;
+        zn_prediction_fini(&p);
+    }
+    zn_model_destroy(model);
+}
+
+static void refuses_what_is_beyond_all_bytes(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = make_model(true);
+    struct zn_prediction p;
+    struct zn_plan_setup s = setup_of(model, &cluster, 1, 1);
+    s.engine.micro_batch = (int64_t)1 << 60;
+    assert_int_equal(zn_predict(&s, &p), ZN_ERR_USAGE);
+    assert_non_null(strstr(zn_error_message(), "2^63"));
+    s = setup_of(model, &cluster, 1, 1);
+    s.engine.type = ZN_BF16;
+    assert_int_equal(zn_predict(&s, &p), ZN_ERR_USAGE);
+    assert_non_null(strstr(zn_error_message(), "bf16"));
+    s = setup_of(model, &cluster, 1, 1);
+    s.engine.time = TIME + 1;
+    assert_int_equal(zn_predict(&s, &p), ZN_ERR_USAGE);
+    zn_model_destroy(model);
+}
+
+/* ---- Searches ---- */
+
+static const struct zn_plan_freedom all_free = {true, true, true, -1};
+
+/* With room for stage 0 it is taken; with less, the next one that fits, as in training. */
+static void the_first_that_fits_is_chosen(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx-a100");
+    zn_model *model = make_model(false);
+    size_t need[4];
+    for (int stage = 0; stage <= 3; stage++) {
+        struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
+        struct zn_plan_freedom f = {.recompute = true, .reduce_every = -1};
+        struct zn_prediction p;
+        s.engine.stage = stage;
+        assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
+        assert_int_equal(s.engine.stage, stage);
+        assert_false(s.engine.recompute);
+        need[stage] = p.tier[ZN_TIER_DEVICE] + cluster.device.reserved;
+        zn_prediction_fini(&p);
+    }
+    assert_true(need[0] > need[1] && need[1] > need[2]);
+    for (int stage = 0; stage <= 2; stage++) {
+        struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
+        struct zn_prediction p;
+        s.memory_limit = need[stage];
+        assert_int_equal(zn_plan_choose(&s, &all_free, &p), ZN_OK);
+        assert_true(p.fits);
+        assert_int_equal(s.engine.stage, stage);
+        assert_int_equal(s.engine.reduce_every, stage >= 2);
+        zn_prediction_fini(&p);
+    }
+    struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
+    struct zn_prediction p;
+    s.memory_limit = cluster.device.reserved + 4096;
+    assert_int_equal(zn_plan_choose(&s, &all_free, &p), ZN_OK);
+    assert_false(p.fits);
+    assert_true(s.engine.recompute && !s.engine.keep_logits);
+    zn_prediction_fini(&p);
+    zn_model_destroy(model);
+}
+
+/* Nothing that fits is more than a hundredth faster than what is found. */
+static void the_fastest_that_fits_is_found(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = make_model(false);
+    struct zn_plan_setup s = setup_of(model, &cluster, 32, 2), trial;
+    struct zn_prediction best, p;
+    s.engine.type = ZN_F16;
+    s.memory_limit = cluster.device.reserved + ((size_t)48 << 20);
+    trial = s;
+    assert_int_equal(zn_plan_fit(&s, &all_free, &best), ZN_OK);
+    assert_true(best.fits);
+    int n_fit = 0;
+    for (int stage = 0; stage <= 3; stage++) {
+        for (int recompute = 0; recompute <= 1; recompute++) {
+            for (int64_t batch = 1; batch <= 64; batch *= 2) {
+                trial.engine.stage = stage;
+                trial.engine.reduce_every = stage >= 2;
+                trial.engine.recompute = recompute;
+                trial.engine.keep_logits = true;
+                trial.engine.micro_batch = batch;
+                p = predict(&trial);
+                n_fit += p.fits;
+                if (p.fits && p.tokens_per_second > 1.03 * best.tokens_per_second)
+                    fail_msg("stage %d, recompute %d, batch %d is faster", stage, recompute, (int)batch);
+                zn_prediction_fini(&p);
+            }
+        }
+    }
+    assert_true(n_fit > 0 && n_fit < 4 * 2 * 7);
+    zn_prediction_fini(&best);
+    zn_model_destroy(model);
+}
+
+/* One layer more would not fit. */
+static void the_largest_that_fits_is_found(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("desktop-24gb");
+    const struct zn_family family = {.hidden = 512, .heads = 8, .vocabulary = 1000};
+    struct zn_plan_setup s = setup_of(NULL, &cluster, 1, 1);
+    struct zn_plan_freedom f = {true, true, false, -1};
+    struct zn_shape shape;
+    struct zn_prediction p;
+    zn_model *model;
+    s.memory_limit = cluster.device.reserved + ((size_t)1 << 30);
+    assert_int_equal(zn_plan_largest(&s, &f, &family, &shape, &model, &p), ZN_OK);
+    assert_true(p.fits && shape.layers > 1 && shape.layers == model->n_layers);
+    zn_prediction_fini(&p);
+    zn_model_destroy(model);
+    shape.layers++;
+    assert_int_equal(zn_shape_model(&shape, TIME, &model), ZN_OK);
+    s.model = model;
+    assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
+    assert_false(p.fits);
+    zn_prediction_fini(&p);
+    zn_model_destroy(model);
+    s.memory_limit = cluster.device.reserved + 4096;
+    assert_int_equal(zn_plan_largest(&s, &f, &family, &shape, &model, &p), ZN_ERR_MEMORY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_and_traffic_are_those_of_the_engine),
+        cmocka_unit_test(states_are_those_of_the_formulas),
+        cmocka_unit_test(fits_up_to_the_last_byte),
+        cmocka_unit_test(ranks_of_a_processor_share_it),
+        cmocka_unit_test(seconds_follow_the_rates),
+        cmocka_unit_test(efficiency_rises_with_the_batch),
+        cmocka_unit_test(refuses_what_is_beyond_all_bytes),
+        cmocka_unit_test(the_first_that_fits_is_chosen),
+        cmocka_unit_test(the_fastest_that_fits_is_found),
+        cmocka_unit_test(the_largest_that_fits_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
