@@ -1,14 +1,16 @@
 /* `zinc doctor`: what this machine has, and what each backend found. */
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/json_text.h"
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/doctor_facts.h"
+#include "plan/this_machine.h"
 
 struct doctor_flags {
-    bool json;
+    bool json, measure;
 };
 
 static const struct zn_option flags[] = {
@@ -16,13 +18,16 @@ static const struct zn_option flags[] = {
      .kind = ZN_OPTION_FLAG,
      .offset = offsetof(struct doctor_flags, json),
      .help = "Print one JSON object instead of text."},
-    {.name = "--measure", .kind = ZN_OPTION_FLAG, .not_built = true},
+    {.name = "--measure",
+     .kind = ZN_OPTION_FLAG,
+     .offset = offsetof(struct doctor_flags, measure),
+     .help = "Measure matrix products and memory, for `zinc plan`; some seconds."},
 };
 
 static const struct zn_command command = {
     .name = "zinc doctor",
     .summary = "what this machine has, and what each backend found",
-    .usage = "[--json]",
+    .usage = "[--measure] [--json]",
     .example = "zinc doctor",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
@@ -71,6 +76,15 @@ static void print_text(const struct doctor_facts *f)
            zn_size_text(f->disk_free, free_bytes), f->disk_direct ? "works" : "does not work");
 }
 
+static void print_measured(const struct zn_cluster *c, const char *path)
+{
+    printf("%-14s matrix products %.4g Gflop/s in fp32, %.4g in bf16, %.4g in fp16\n", "measured",
+           c->device.flops[ZN_F32] / 1e9, c->device.flops[ZN_BF16] / 1e9, c->device.flops[ZN_F16] / 1e9);
+    printf("%-14s memory %.4g GB/s, copies between ranks %.4g GB/s\n", "", c->device.rate / 1e9,
+           c->device_device.alone / 1e9);
+    line("", path);
+}
+
 static void put_text(const char *name, const char *text)
 {
     printf("\"%s\":", name);
@@ -103,6 +117,16 @@ static void put_machine(const struct doctor_facts *f)
     printf("}");
 }
 
+static void put_measured(const struct zn_cluster *c, const char *path)
+{
+    printf(",\"measured\":{\"flops\":{\"fp32\":%.6g,\"bf16\":%.6g,\"fp16\":%.6g}", c->device.flops[ZN_F32],
+           c->device.flops[ZN_BF16], c->device.flops[ZN_F16]);
+    printf(",\"memory_bytes_per_second\":%.6g,\"copy_bytes_per_second\":%.6g,", c->device.rate,
+           c->device_device.alone);
+    put_text("file", path);
+    printf("}");
+}
+
 static void print_json(const struct doctor_facts *f)
 {
     printf("{");
@@ -129,28 +153,46 @@ static void print_json(const struct doctor_facts *f)
     put_text("folder", f->disk_folder);
     printf(",");
     put_text("type", f->disk_type);
-    printf(",\"free\":%zu,\"direct\":%s}}\n", f->disk_free, f->disk_direct ? "true" : "false");
+    printf(",\"free\":%zu,\"direct\":%s}", f->disk_free, f->disk_direct ? "true" : "false");
+}
+
+/* What --measure found, or NULL. */
+static void print_all(const struct doctor_facts *f, const struct zn_cluster *measured, const char *path, bool json)
+{
+    if (!json) {
+        print_text(f);
+        if (measured)
+            print_measured(measured, path);
+        return;
+    }
+    print_json(f);
+    if (measured)
+        put_measured(measured, path);
+    printf("}\n");
+}
+
+static zn_status run(const struct doctor_flags *given)
+{
+    struct doctor_facts facts;
+    struct zn_cluster measured;
+    char *path = NULL;
+    ZN_TRY(doctor_facts_read(&facts));
+    if (given->measure) {
+        ZN_TRY(zn_this_machine_save(&measured));
+        ZN_TRY(zn_this_machine_path(&path));
+    }
+    print_all(&facts, given->measure ? &measured : NULL, path, given->json);
+    free(path);
+    return fflush(stdout) == 0 ? ZN_OK : zn_fail(ZN_ERR_IO, "cannot write to standard output");
 }
 
 int zn_cli_doctor(int argc, char **argv)
 {
     struct doctor_flags given = {0};
     struct zn_options options;
-    struct doctor_facts facts;
     int code = zn_cli_begin(&command, argc, argv, &given, &options);
-    if (code >= 0)
-        goto done;
-    zn_status status = doctor_facts_read(&facts);
-    if (status == ZN_OK) {
-        if (given.json)
-            print_json(&facts);
-        else
-            print_text(&facts);
-        if (fflush(stdout) != 0)
-            status = zn_fail(ZN_ERR_IO, "cannot write to standard output");
-    }
-    code = zn_cli_end(&command, status);
-done:
+    if (code < 0)
+        code = zn_cli_end(&command, run(&given));
     zn_options_fini(&options, &given);
     return code;
 }

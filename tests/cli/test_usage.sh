@@ -70,8 +70,6 @@ done
 
 expect 2 doctor --jsno
 holds err "zinc doctor: unknown flag --jsno, did you mean --json"
-expect 2 doctor --measure
-holds err "zinc doctor: \`--measure\`: not in this build"
 expect 0 doctor
 holds out "processor"
 expect 0 doctor --json

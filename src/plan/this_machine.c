@@ -1,0 +1,227 @@
+/* Measuring this machine with the kernels a run uses, so that its figures are those a run can reach. */
+#include "plan/this_machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/machine.h"
+#include "device/cpu/isa.h"
+#include "device/device.h"
+
+/* What a process takes beside its plan: code, libraries, BLAS buffers, stacks. */
+static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
+
+enum { FILE_BYTES = 1 << 20, N_ROUNDS = 16, COPY_BYTES = 64 * 1024 * 1024 };
+
+zn_status zn_this_machine_path(char **path)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char *base = NULL;
+    if (cache && cache[0] == '/') /* a relative one is to be ignored, says its specification */
+        return zn_path_join(cache, "zinc/machine.json", path);
+    if (!home || !*home)
+        return zn_fail(ZN_ERR_INPUT, "neither XDG_CACHE_HOME nor HOME says where " ZN_THIS_MACHINE " is kept");
+    ZN_TRY(zn_path_join(home, ".cache", &base));
+    zn_status status = zn_path_join(base, "zinc/machine.json", path);
+    free(base);
+    return status;
+}
+
+/* ---- The machine as it is, without rates ---- */
+
+static zn_status describe(struct zn_cluster *c, int *n_threads)
+{
+    struct zn_machine machine;
+    const char *isa;
+    ZN_TRY(zn_machine_read("", &machine));
+    ZN_TRY(zn_cpu_isa_choose(NULL, &isa));
+    *c = (struct zn_cluster){.nodes = 1, .devices = 1};
+    *n_threads = machine.n_cores;
+    snprintf(c->name, sizeof c->name, ZN_THIS_MACHINE);
+    snprintf(c->about, sizeof c->about, "%s, %d cores, %s", machine.cpu_model, machine.n_cores, isa);
+    snprintf(c->device.name, sizeof c->device.name, "%d cores", machine.n_cores);
+    c->device.is_host = true;
+    c->device.memory = machine.memory_available / 10 * 9;
+    c->device.reserved = PROCESS_BYTES + (size_t)machine.n_cores * ZN_CPU_SCRATCH_BYTES;
+    c->host_memory = c->device.memory;
+    if (c->device.memory <= c->device.reserved)
+        return zn_fail(ZN_ERR_MEMORY, "this machine has no memory left to plan with");
+    return ZN_OK;
+}
+
+/* ---- Rates: the best of several rounds ---- */
+
+struct bench {
+    zn_device *device;
+    zn_clock *clock;
+    zn_addr memory;
+};
+
+static void keep_best(double work, double seconds, double *best)
+{
+    double rate = seconds > 0 ? work / seconds : 0;
+    *best = rate > *best ? rate : *best;
+}
+
+/* Blocks of the grid for every thread, four each. */
+static struct zn_gemm_args product(const struct bench *b, int n_threads, zn_dtype type)
+{
+    int64_t m = ZN_GEMM_M * (n_threads > 4 ? n_threads : 4), n = 4 * ZN_GEMM_N, k = ZN_GEMM_K;
+    zn_addr weights = b->memory, x = weights + (zn_addr)(n * k) * sizeof(float);
+    return (struct zn_gemm_args){.a = x,
+                                 .b = weights,
+                                 .c = x + (zn_addr)(m * k) * sizeof(float),
+                                 .m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a_stride = k,
+                                 .b_stride = n,
+                                 .c_stride = n,
+                                 .b_type = type};
+}
+
+static size_t product_bytes(int n_threads)
+{
+    struct zn_gemm_args a = product(&(struct bench){0}, n_threads, ZN_F32);
+    return (size_t)(a.n * a.k + a.m * a.k + a.m * a.n) * sizeof(float);
+}
+
+/* Precisions take turns: what else the machine does in between hits all of them. */
+static zn_status measure_products(const struct bench *b, int n_threads, double flops[3])
+{
+    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
+        struct zn_gemm_args args = product(b, n_threads, type);
+        flops[type] = 0;
+        ZN_TRY(zn_run_gemm(b->device, &args)); /* pages, caches and threads are there afterwards */
+    }
+    for (int i = 0; i < N_ROUNDS; i++) {
+        for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
+            struct zn_gemm_args args = product(b, n_threads, type);
+            double start = zn_clock_now(b->clock);
+            ZN_TRY(zn_run_gemm(b->device, &args));
+            keep_best(zn_kernel_cost(ZN_KERNEL_gemm, &args).flops, zn_clock_now(b->clock) - start, &flops[type]);
+        }
+    }
+    return ZN_OK;
+}
+
+static zn_status measure_memory(const struct bench *b, double *rate)
+{
+    struct zn_add_args args = {.y = b->memory,
+                               .a = b->memory + COPY_BYTES,
+                               .b = b->memory + 2 * (zn_addr)COPY_BYTES,
+                               .n_elements = COPY_BYTES / (int64_t)sizeof(float)};
+    double work = zn_kernel_cost(ZN_KERNEL_add, &args).n_bytes;
+    ZN_TRY(zn_run_add(b->device, &args));
+    *rate = 0;
+    for (int i = 0; i < N_ROUNDS; i++) {
+        double start = zn_clock_now(b->clock);
+        ZN_TRY(zn_run_add(b->device, &args));
+        keep_best(work, zn_clock_now(b->clock) - start, rate);
+    }
+    return ZN_OK;
+}
+
+/* A rank takes another's piece with one thread, its communication thread: bytes received a second. */
+static zn_status measure_copy(const struct bench *b, double *rate)
+{
+    char *to = malloc(COPY_BYTES);
+    if (!to)
+        return zn_fail(ZN_ERR_MEMORY, "no memory to measure with");
+    zn_status status = zn_device_read(b->device, to, b->memory, COPY_BYTES);
+    *rate = 0;
+    for (int i = 0; i < N_ROUNDS && status == ZN_OK; i++) {
+        double start = zn_clock_now(b->clock);
+        status = zn_device_read(b->device, to, b->memory, COPY_BYTES);
+        keep_best(COPY_BYTES, zn_clock_now(b->clock) - start, rate);
+    }
+    free(to);
+    return status;
+}
+
+static zn_status measure_rates(const struct bench *b, int n_threads, struct zn_cluster *c)
+{
+    ZN_TRY(measure_products(b, n_threads, c->device.flops));
+    ZN_TRY(measure_memory(b, &c->device.rate));
+    ZN_TRY(measure_copy(b, &c->device_device.alone));
+    c->device_device.node = c->device.rate / 2; /* each byte is read and written */
+    c->host_rate = c->device.rate;
+    return ZN_OK;
+}
+
+zn_status zn_this_machine_measure(struct zn_cluster *cluster)
+{
+    struct zn_cluster c;
+    zn_clock clock;
+    zn_ledger ledger;
+    int n_threads;
+    ZN_TRY(describe(&c, &n_threads));
+    zn_clock_init_real(&clock);
+    zn_ledger_init(&ledger);
+    struct bench b = {.clock = &clock};
+    ZN_TRY(zn_device_create_cpu(&ledger, &clock, n_threads, NULL, &b.device));
+    size_t n_bytes = product_bytes(n_threads), stream_bytes = 3 * (size_t)COPY_BYTES;
+    n_bytes = n_bytes > stream_bytes ? n_bytes : stream_bytes;
+    zn_status status = zn_device_alloc(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, n_bytes, &b.memory);
+    if (status == ZN_OK) {
+        status = measure_rates(&b, n_threads, &c);
+        zn_device_free(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, b.memory, n_bytes);
+    }
+    zn_device_destroy(b.device);
+    if (status == ZN_OK)
+        *cluster = c;
+    return status;
+}
+
+/* ---- The file ---- */
+
+static zn_status save(const struct zn_cluster *c, char *path)
+{
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    zn_status status = zn_folder_create(path);
+    *slash = '/';
+    return status == ZN_OK ? zn_cluster_write(c, path) : status;
+}
+
+zn_status zn_this_machine_save(struct zn_cluster *cluster)
+{
+    char *path;
+    ZN_TRY(zn_this_machine_path(&path));
+    zn_status status = zn_this_machine_measure(cluster);
+    if (status == ZN_OK)
+        status = save(cluster, path);
+    free(path);
+    return status;
+}
+
+static zn_status load(const char *path, struct zn_cluster *cluster, bool *found)
+{
+    struct zn_cluster c, now;
+    char *text;
+    size_t n_bytes;
+    int n_threads;
+    ZN_TRY(describe(&now, &n_threads));
+    ZN_TRY(zn_file_read(path, FILE_BYTES, &text, &n_bytes));
+    zn_status status = zn_cluster_parse(text, n_bytes, path, ZN_THIS_MACHINE, &c);
+    free(text);
+    if (status != ZN_OK)
+        return status;
+    *found = strcmp(c.about, now.about) == 0;
+    c.device.memory = c.host_memory = now.device.memory;
+    c.device.reserved = now.device.reserved;
+    *cluster = c;
+    return ZN_OK;
+}
+
+zn_status zn_this_machine_load(struct zn_cluster *cluster, bool *found)
+{
+    char *path;
+    ZN_TRY(zn_this_machine_path(&path));
+    *found = zn_file_exists(path);
+    zn_status status = *found ? load(path, cluster, found) : ZN_OK;
+    free(path);
+    return status;
+}
