@@ -1,0 +1,57 @@
+/* The settings of a plan by the names of flags: inside the JSON output, and as a configuration file. */
+#include "base/files.h"
+#include "cli/plan_settings.h"
+
+static const char *optimizer_name(zn_optimizer optimizer)
+{
+    static const char *const names[] = {"adamw", "adam", "sgd"};
+    return names[optimizer];
+}
+
+/* What `zinc train` takes. Offload's flags join here. */
+static void add_flags(zn_text *t, const struct plan *p, const char *separator)
+{
+    const struct zn_engine_options *e = &p->setup.engine;
+    zn_text_add(t, "\"stage\":%d,%s\"precision\":\"%s\",%s\"micro-batch\":%lld,%s\"accumulate\":%lld,%s\"seq-len\":%lld",
+                e->stage, separator, zn_dtype_name(e->type), separator, (long long)e->micro_batch, separator,
+                (long long)e->accumulate, separator, (long long)e->time);
+    zn_text_add(t, ",%s\"recompute\":\"%s\",%s\"reduce\":\"%s\",%s\"optimizer\":\"%s\"", separator,
+                e->recompute ? "on" : "off", separator, e->reduce_every ? "every" : "last", separator,
+                optimizer_name(e->optimizer));
+    zn_text_add(t, ",%s\"prefetch-bytes\":%zu,%s\"persist-below\":%zu", separator, e->prefetch_bytes, separator,
+                e->persist_bytes);
+    if (p->setup.memory_limit)
+        zn_text_add(t, ",%s\"memory-limit\":%zu", separator, p->setup.memory_limit);
+}
+
+void plan_add_settings(zn_text *t, const struct plan *p)
+{
+    zn_text_add(t, "{");
+    if (p->has_shape)
+        zn_text_add(t, "\"layers\":%lld,\"hidden\":%lld,\"heads\":%lld,\"ffn\":%lld,\"vocab\":%lld",
+                    (long long)p->shape.layers, (long long)p->shape.hidden, (long long)p->shape.heads,
+                    (long long)(p->shape.inner ? p->shape.inner : 4 * p->shape.hidden), (long long)p->shape.vocabulary);
+    else {
+        zn_text_add(t, "\"model\":");
+        zn_text_add_quoted(t, p->flags->model);
+    }
+    zn_text_add(t, ",\"params\":%lld,\"cluster\":", (long long)zn_model_n_elements(p->model));
+    zn_text_add_quoted(t, p->cluster.name);
+    zn_text_add(t, ",\"ranks\":%d,\"nodes\":%d,", p->setup.n_ranks, p->setup.n_nodes);
+    add_flags(t, p, "");
+    zn_text_add(t, "}");
+}
+
+zn_status plan_write_config(const struct plan *p, const char *path)
+{
+    zn_text t;
+    zn_text_init(&t);
+    zn_text_add(&t, "{\n  \"zinc\": {\n    ");
+    add_flags(&t, p, "\n    ");
+    zn_text_add(&t, "\n  }\n}\n");
+    zn_status status = zn_text_status(&t);
+    if (status == ZN_OK)
+        status = zn_file_write(path, t.data, t.n_bytes);
+    zn_text_fini(&t);
+    return status;
+}

@@ -1,0 +1,231 @@
+/* From the flags of `zinc plan` to what is planned: the cluster, the model, the options of the engine. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "checkpoint/weights.h"
+#include "cli/plan.h"
+#include "plan/this_machine.h"
+
+enum { CONFIG_BYTES = 16 * 1024 * 1024, DEFAULT_TIME = 1024, MAX_RANKS = 1 << 20 };
+
+/* ---- Flags ---- */
+
+/* How many ways to name a model were used. */
+static int n_models(const struct plan_flags *f)
+{
+    return (f->model != NULL) + (f->params != NULL) + (f->layers > 0);
+}
+
+static zn_status check_alone(const struct zn_options *given)
+{
+    for (size_t i = 0; i < given->command->n_options; i++) {
+        const char *name = given->command->options[i].name;
+        if (given->given[i] && strcmp(name, "--paper") != 0 && strcmp(name, "--json") != 0)
+            return zn_fail(ZN_ERR_USAGE, "--paper goes with --json alone, not with %s", name);
+    }
+    return ZN_OK;
+}
+
+static zn_status check_shape(const struct plan_flags *f, const struct zn_options *given)
+{
+    static const char *const sizes[] = {"--hidden", "--heads", "--ffn"};
+    bool by_size = f->layers > 0 || f->largest;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !by_size; i++)
+        if (zn_options_given(given, sizes[i]))
+            return zn_fail(ZN_ERR_USAGE, "%s goes with --layers or --largest", sizes[i]);
+    if (f->layers > 0 && (f->hidden == 0 || f->heads == 0))
+        return zn_fail(ZN_ERR_USAGE, "--layers needs --hidden and --heads");
+    if ((f->hidden > 0) != (f->heads > 0))
+        return zn_fail(ZN_ERR_USAGE, "--hidden and --heads go together");
+    if (f->ffn > 0 && f->hidden == 0)
+        return zn_fail(ZN_ERR_USAGE, "--ffn needs --hidden and --heads");
+    if (f->model && zn_options_given(given, "--vocab"))
+        return zn_fail(ZN_ERR_USAGE, "--vocab is for shapes, not for --model");
+    return ZN_OK;
+}
+
+zn_status plan_check_flags(const struct plan_flags *f, const struct zn_options *given)
+{
+    if (f->paper)
+        return check_alone(given);
+    if (f->largest && zn_options_given(given, "--fit"))
+        return zn_fail(ZN_ERR_USAGE, "--fit and --largest are two searches; give one");
+    if (f->largest && n_models(f) > 0)
+        return zn_fail(ZN_ERR_USAGE, "--largest finds the model itself: no --model, --params or --layers");
+    if (!f->largest && n_models(f) != 1)
+        return zn_fail(ZN_ERR_USAGE, "one of --model, --params and --layers says what to plan%s",
+                       n_models(f) > 1 ? "; more were given" : "; `zinc plan --help` shows an example");
+    if (zn_options_given(given, "--memory-limit") && f->memory_limit == 0)
+        return zn_fail(ZN_ERR_USAGE, "--memory-limit 0: nothing fits into it");
+    if (f->reduce && strcmp(f->reduce, "last") == 0 && f->stage && f->stage[0] >= '2')
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %s reduces every micro-batch", f->stage);
+    return check_shape(f, given);
+}
+
+/* ---- The cluster and its ranks ---- */
+
+static zn_status open_cluster(struct plan *p)
+{
+    bool found;
+    if (strcmp(p->flags->cluster, ZN_THIS_MACHINE) != 0)
+        return zn_cluster_load(p->flags->cluster, &p->cluster);
+    ZN_TRY(zn_this_machine_load(&p->cluster, &found));
+    if (found)
+        return ZN_OK;
+    fprintf(stderr, "zinc plan: measuring this machine, once; `zinc doctor --measure` does it again\n");
+    return zn_this_machine_save(&p->cluster);
+}
+
+static zn_status set_ranks(struct plan *p)
+{
+    const struct plan_flags *f = p->flags;
+    int64_t devices = p->cluster.devices, nodes = f->nodes, ranks = f->ranks;
+    if (ranks == 0)
+        ranks = nodes ? nodes * devices : 1;
+    if (nodes == 0)
+        nodes = p->cluster.device.is_host && p->cluster.nodes == 1 ? 1 : (ranks + devices - 1) / devices;
+    if (nodes > p->cluster.nodes)
+        return zn_fail(ZN_ERR_USAGE, "--%s %lld: %s has %d node%s of %d device%s", f->nodes ? "nodes" : "ranks",
+                       (long long)(f->nodes ? nodes : ranks), p->cluster.name, p->cluster.nodes,
+                       p->cluster.nodes == 1 ? "" : "s", p->cluster.devices, p->cluster.devices == 1 ? "" : "s");
+    if (ranks > MAX_RANKS)
+        return zn_fail(ZN_ERR_USAGE, "--nodes %lld: %lld ranks are too many", (long long)nodes, (long long)ranks);
+    p->setup.n_ranks = (int)ranks;
+    p->setup.n_nodes = (int)nodes;
+    return ZN_OK;
+}
+
+/* ---- The model ---- */
+
+/* A model is made for one sequence length, which may depend on its own maximum. */
+static zn_status make_model(struct plan *p, zn_json *config)
+{
+    zn_model *probe;
+    int64_t time = p->flags->seq_len;
+    ZN_TRY(zn_model_create(config, 1, &probe));
+    int64_t most = probe->max_positions;
+    zn_model_destroy(probe);
+    if (time == 0)
+        time = most < DEFAULT_TIME ? most : DEFAULT_TIME;
+    if (time > most)
+        return zn_fail(ZN_ERR_USAGE, "--seq-len %lld: the model in %s takes at most %lld", (long long)time,
+                       p->flags->model, (long long)most);
+    p->setup.engine.time = time;
+    return zn_model_create(config, time, &p->model);
+}
+
+static void ignore_tensor(void *self, const char *tensor)
+{
+    (void)self;
+    (void)tensor;
+}
+
+/* As training: bf16 where the weights have 16 bits; without weights fp32. */
+static zn_status folder_precision(struct plan *p, const char *folder)
+{
+    zn_model_files *files;
+    struct zn_weights_style style = {.dtype = ZN_F32};
+    char *paths[2] = {NULL};
+    ZN_TRY(zn_path_join(folder, "model.safetensors", &paths[0]));
+    zn_status status = zn_path_join(folder, "model.safetensors.index.json", &paths[1]);
+    bool weights = status == ZN_OK && (zn_file_exists(paths[0]) || zn_file_exists(paths[1]));
+    free(paths[0]);
+    free(paths[1]);
+    if (weights) {
+        status = zn_model_files_open(folder, &files);
+        if (status == ZN_OK) {
+            status = zn_weights_check(p->model, files, ignore_tensor, NULL, &style);
+            zn_model_files_close(files);
+        }
+    }
+    p->setup.engine.type = style.dtype == ZN_F32 ? ZN_F32 : ZN_BF16;
+    return status;
+}
+
+static zn_status open_folder(struct plan *p, const char *folder)
+{
+    zn_json *config;
+    char *path;
+    ZN_TRY(zn_path_join(folder, "config.json", &path));
+    zn_status status = zn_json_load_file(path, CONFIG_BYTES, &config);
+    free(path);
+    if (status != ZN_OK)
+        return status;
+    status = make_model(p, config);
+    zn_json_destroy(config);
+    return status == ZN_OK ? folder_precision(p, folder) : status;
+}
+
+static zn_status make_shape(struct plan *p)
+{
+    const struct plan_flags *f = p->flags;
+    double count;
+    p->has_shape = true;
+    p->setup.engine.time = f->seq_len ? f->seq_len : DEFAULT_TIME;
+    p->setup.engine.type = p->cluster.device.flops[ZN_BF16] > 0 ? ZN_BF16
+                           : p->cluster.device.flops[ZN_F16] > 0 ? ZN_F16
+                                                                 : ZN_F32;
+    if (f->largest)
+        return ZN_OK;
+    if (f->params) {
+        ZN_TRY(zn_count_parse(f->params, "--params", &count));
+        zn_status status = zn_shape_near(count, f->vocabulary, &p->shape);
+        if (status != ZN_OK)
+            return zn_context(status, "--params %s", f->params);
+    } else {
+        p->shape = (struct zn_shape){f->layers, f->hidden, f->heads, f->ffn, f->vocabulary};
+    }
+    return zn_shape_model(&p->shape, p->setup.engine.time, &p->model);
+}
+
+/* ---- The engine ---- */
+
+static zn_optimizer optimizer_of(const char *name)
+{
+    return strcmp(name, "adamw") == 0 ? ZN_ADAMW : strcmp(name, "adam") == 0 ? ZN_ADAM : ZN_SGD;
+}
+
+static void set_engine(struct plan *p)
+{
+    const struct plan_flags *f = p->flags;
+    struct zn_engine_options *e = &p->setup.engine;
+    e->trains = true;
+    e->micro_batch = f->micro_batch ? f->micro_batch : 1;
+    e->accumulate = f->accumulate;
+    e->optimizer = optimizer_of(f->optimizer);
+    e->beta1 = 0.9;
+    e->beta2 = 0.999;
+    e->eps = 1e-8;
+    e->clip = 1;
+    e->prefetch_bytes = e->reuse_bytes = f->prefetch_bytes;
+    e->persist_bytes = f->persist_below;
+    e->stage = f->stage ? f->stage[0] - '0' : 0;
+    e->recompute = f->recompute && strcmp(f->recompute, "on") == 0;
+    p->setup.memory_limit = f->memory_limit;
+    p->freedom = (struct zn_plan_freedom){.stage = !f->stage,
+                                          .recompute = !f->recompute,
+                                          .micro_batch = f->micro_batch == 0,
+                                          .reduce_every = f->reduce ? strcmp(f->reduce, "every") == 0 : -1};
+}
+
+zn_status plan_prepare(struct plan *p, const struct plan_flags *f)
+{
+    *p = (struct plan){.flags = f};
+    ZN_TRY(open_cluster(p));
+    ZN_TRY(set_ranks(p));
+    ZN_TRY(f->model ? open_folder(p, f->model) : make_shape(p));
+    if (f->precision)
+        ZN_TRY(zn_dtype_parse(f->precision, "--precision", &p->setup.engine.type));
+    set_engine(p);
+    p->setup.cluster = &p->cluster;
+    p->setup.model = p->model;
+    return ZN_OK;
+}
+
+void plan_fini(struct plan *p)
+{
+    zn_prediction_fini(&p->prediction);
+    zn_model_destroy(p->model);
+}

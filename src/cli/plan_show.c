@@ -1,0 +1,187 @@
+/* A plan as text and as JSON. */
+#include <stdio.h>
+
+#include "base/size.h"
+#include "base/text.h"
+#include "cli/plan.h"
+#include "cli/plan_settings.h"
+
+/* ---- Text ---- */
+
+/* n_bytes of each of n ranks. */
+static const char *all_text(size_t n_bytes, int n, char text[ZN_SIZE_TEXT])
+{
+    size_t sum;
+    if (zn_mul_size(n_bytes, (size_t)n, &sum))
+        return zn_size_text(sum, text);
+    snprintf(text, ZN_SIZE_TEXT, "above 16 EiB");
+    return text;
+}
+
+static void count_text(double count, char text[32])
+{
+    static const char *const names[] = {"", " K", " M", " B", " T"};
+    int i = 0;
+    while (count >= 1000 && i < 4) {
+        count /= 1000;
+        i++;
+    }
+    snprintf(text, 32, "%.4g%s", count, names[i]);
+}
+
+static void text_head(const struct plan *p)
+{
+    char count[32];
+    const struct zn_plan_setup *s = &p->setup;
+    const struct zn_engine_options *e = &s->engine;
+    count_text((double)zn_model_n_elements(p->model), count);
+    printf("%s, %s parameters: %lld layers, hidden %lld", p->has_shape ? "GPT-2-like" : p->model->architecture, count,
+           (long long)p->model->n_layers, (long long)p->model->hidden);
+    if (p->has_shape)
+        printf(", %lld heads", (long long)p->shape.heads);
+    printf(", vocabulary %lld\n", (long long)p->model->module->vocabulary);
+    printf("%s (%s): %d rank%s on %d node%s\n", p->cluster.name, p->cluster.device.name, s->n_ranks,
+           s->n_ranks == 1 ? "" : "s", s->n_nodes, s->n_nodes == 1 ? "" : "s");
+    printf("stage %d, %s, %lld × %lld windows of %lld tokens a rank, recompute %s\n\n", e->stage,
+           zn_dtype_name(e->type), (long long)e->accumulate, (long long)e->micro_batch, (long long)e->time,
+           e->recompute ? "on" : "off");
+}
+
+static void text_memory(const struct plan *p)
+{
+    const struct zn_prediction *r = &p->prediction;
+    char one[ZN_SIZE_TEXT], all[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
+    int n = p->setup.n_ranks;
+    printf("%-28s %14s %14s\n", "memory", "a rank", "all");
+    for (int k = 0; k < ZN_N_KINDS; k++)
+        printf("  %-26s %14s %14s\n", zn_kind_name((zn_kind)k), zn_size_text(r->kind[k], one), all_text(r->kind[k], n, all));
+    for (int t = 0; t < ZN_N_TIERS; t++) {
+        if (r->tier[t] == 0 && t != ZN_TIER_DEVICE)
+            continue;
+        printf("  on %-23s %14s %14s", zn_tier_name((zn_tier)t), zn_size_text(r->tier[t], one), all_text(r->tier[t], n, all));
+        printf("   of %s", zn_size_text(r->limit[t], limit));
+        if (t == ZN_TIER_DEVICE)
+            printf(", %s for the process", zn_size_text(r->reserved, limit));
+        putchar('\n');
+    }
+    if (r->fits)
+        printf("  fits\n\n");
+    else
+        printf("  does not fit: too little %s memory\n\n", zn_tier_name(r->short_of));
+}
+
+static void text_sizes(const struct plan *p)
+{
+    const zn_module *m = p->model->module;
+    const zn_manifest *manifest = &p->prediction.manifest;
+    const zn_param *largest = &m->params[0];
+    char text[ZN_SIZE_TEXT];
+    size_t width = zn_dtype_bytes(p->setup.engine.type);
+    for (int i = 1; i < m->n_params; i++)
+        if (m->params[i].segment > 0 && (largest->segment == 0 || m->params[i].n_elements > largest->n_elements))
+            largest = &m->params[i];
+    printf("largest operator             %14s   %s, %lld × %lld\n",
+           zn_size_text((size_t)largest->n_elements * width, text), largest->name, (long long)largest->dims[0],
+           (long long)(largest->ndim > 1 ? largest->dims[1] : 1));
+    printf("buffers, and the arena of activations\n");
+    for (size_t i = 0; i < manifest->n_entries; i++) {
+        const struct zn_manifest_entry *e = &manifest->entries[i];
+        if (e->kind == ZN_KIND_BUFFERS || e->kind == ZN_KIND_ACTIVATIONS)
+            printf("  %-26s %14s\n", e->name, zn_size_text(e->n_bytes, text));
+    }
+    putchar('\n');
+}
+
+static void text_traffic(const struct zn_prediction *r)
+{
+    const struct {
+        const char *name;
+        uint64_t n_bytes;
+    } rows[] = {{"gather", r->gather},         {"reduce", r->reduce},
+                {"within the node", r->near},  {"between nodes", r->far},
+                {"nvme read", r->nvme_read},   {"nvme write", r->nvme_write}};
+    char text[ZN_SIZE_TEXT];
+    printf("traffic of a step                    a rank\n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].n_bytes > 0 || i < 2)
+            printf("  %-26s %14s\n", rows[i].name, zn_size_text((size_t)rows[i].n_bytes, text));
+    putchar('\n');
+}
+
+static void text_time(const struct zn_prediction *r)
+{
+    char rate[32];
+    printf("time of a step                      seconds\n");
+    printf("  %-26s %14.4g   update %.4g\n", "compute", r->compute, r->update);
+    printf("  %-26s %14.4g\n", "communication", r->communication);
+    printf("  %-26s %14.4g\n", "io", r->io);
+    printf("  %-26s %14.4g\n\n", "step", r->step);
+    count_text(r->tokens_per_second, rate);
+    printf("%s tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", rate, r->flops_per_device / 1e12,
+           100 * r->efficiency);
+}
+
+void plan_show_text(const struct plan *p)
+{
+    text_head(p);
+    text_memory(p);
+    text_sizes(p);
+    text_traffic(&p->prediction);
+    text_time(&p->prediction);
+    printf("bound by %s; most help: %s\n", zn_bound_name(p->prediction.bound), p->advice.text);
+}
+
+/* ---- JSON ---- */
+
+static void json_memory(zn_text *t, const struct plan *p)
+{
+    const struct zn_prediction *r = &p->prediction;
+    zn_text_add(t, "{\"fits\":%s,\"per_rank\":{", r->fits ? "true" : "false");
+    for (int i = 0; i < ZN_N_TIERS; i++)
+        zn_text_add(t, "%s\"%s\":%zu", i ? "," : "", zn_tier_name((zn_tier)i), r->tier[i]);
+    zn_text_add(t, "},\"states\":{");
+    for (int k = 0; k < ZN_N_KINDS; k++)
+        zn_text_add(t, "%s\"%s\":%zu", k ? "," : "", zn_kind_name((zn_kind)k), r->kind[k]);
+    zn_text_add(t, "},\"buffers\":{");
+    bool first = true;
+    for (size_t i = 0; i < r->manifest.n_entries; i++) {
+        const struct zn_manifest_entry *e = &r->manifest.entries[i];
+        if (e->kind != ZN_KIND_BUFFERS)
+            continue;
+        zn_text_add(t, first ? "" : ",");
+        first = false;
+        zn_text_add_quoted(t, e->name);
+        zn_text_add(t, ":%zu", e->n_bytes);
+    }
+    zn_text_add(t, "}");
+}
+
+static void json_rest(zn_text *t, const struct plan *p)
+{
+    const struct zn_prediction *r = &p->prediction;
+    zn_text_add(t, ",\"traffic\":{\"gather\":%llu,\"reduce\":%llu,\"nvme_read\":%llu,\"nvme_write\":%llu}",
+                (unsigned long long)r->gather, (unsigned long long)r->reduce, (unsigned long long)r->nvme_read,
+                (unsigned long long)r->nvme_write);
+    zn_text_add(t, ",\"seconds\":{\"compute\":%.9g,\"communication\":%.9g,\"io\":%.9g,\"step\":%.9g}", r->compute,
+                r->communication, r->io, r->step);
+    zn_text_add(t, ",\"tokens_per_second\":%.9g,\"tflops_per_device\":%.9g,\"efficiency\":%.9g", r->tokens_per_second,
+                r->flops_per_device / 1e12, r->efficiency);
+    zn_text_add(t, ",\"bound\":\"%s\",\"help\":", zn_bound_name(r->bound));
+    zn_text_add_quoted(t, p->advice.text);
+    zn_text_add(t, ",\"settings\":");
+    plan_add_settings(t, p);
+    zn_text_add(t, "}\n");
+}
+
+zn_status plan_show_json(const struct plan *p)
+{
+    zn_text t;
+    zn_text_init(&t);
+    json_memory(&t, p);
+    json_rest(&t, p);
+    zn_status status = zn_text_status(&t);
+    if (status == ZN_OK)
+        fwrite(t.data, 1, t.n_bytes, stdout);
+    zn_text_fini(&t);
+    return status;
+}
