@@ -1,0 +1,60 @@
+/* `zinc report`: one HTML page of a run. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "zinc/report.h"
+
+struct report_flags {
+    const char *output, *log;
+};
+
+#define AT(field) offsetof(struct report_flags, field)
+
+static const struct zn_option flags[] = {
+    {.name = "--output", .kind = ZN_OPTION_STRING, .offset = AT(output), .value = "FILE.html",
+     .otherwise = "OUTPUT_DIR/report.html", .help = "The page to write."},
+    {.name = "--log", .kind = ZN_OPTION_STRING, .offset = AT(log), .value = "FILE",
+     .otherwise = "OUTPUT_DIR/metrics.jsonl", .help = "The log, where `zinc train --log` put it elsewhere."},
+};
+
+static const struct zn_command command = {
+    .name = "zinc report",
+    .summary = "one self-contained HTML page of a run",
+    .usage = "OUTPUT_DIR [--output FILE.html]",
+    .example = "zinc report ./zinc-out --output run.html",
+    .options = flags,
+    .n_options = sizeof flags / sizeof flags[0],
+    .takes_words = true,
+};
+
+static void note(void *self, const char *text)
+{
+    (void)self;
+    fprintf(stderr, "zinc report: %s\n", text);
+}
+
+static zn_status report(const struct report_flags *f, const struct zn_words *words)
+{
+    if (words->n != 1)
+        return zn_fail(ZN_ERR_USAGE, "give one output folder of `zinc train`, not %zu", words->n);
+    const struct zn_report_options options = {
+        .folder = words->word[0], .log = f->log, .output = f->output, .note = note};
+    ZN_TRY(zn_report(&options));
+    if (f->output)
+        printf("wrote %s\n", f->output);
+    else
+        printf("wrote %s/report.html\n", words->word[0]);
+    return ZN_OK;
+}
+
+int zn_cli_report(int argc, char **argv)
+{
+    struct report_flags f = {0};
+    struct zn_options given;
+    int code = zn_cli_begin(&command, argc, argv, &f, &given);
+    if (code < 0)
+        code = zn_cli_end(&command, report(&f, &given.words));
+    zn_options_fini(&given, &f);
+    return code;
+}
