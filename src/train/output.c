@@ -71,6 +71,19 @@ static void add_list(zn_text *t, const char *key, const char *const *values, siz
     zn_text_add(t, "]");
 }
 
+/* What the plan allocates on this rank, by kind and tier: the log has only the sums of each. */
+static void add_bytes(zn_text *t, const zn_manifest *manifest)
+{
+    for (int kind = 0; kind < ZN_N_KINDS; kind++) {
+        zn_text_add(t, "%s\n    \"%s\": {", kind ? "," : ",\n  \"bytes\": {", zn_kind_name((zn_kind)kind));
+        for (int tier = 0; tier < ZN_N_TIERS; tier++)
+            zn_text_add(t, "%s\"%s\": %zu", tier ? ", " : "", zn_tier_name((zn_tier)tier),
+                        zn_manifest_bytes(manifest, (zn_tier)tier, (zn_kind)kind));
+        zn_text_add(t, "}");
+    }
+    zn_text_add(t, "\n  }");
+}
+
 static void add_run(zn_text *t, const struct zn_run *run, const struct zn_train_options *o,
                     const struct zn_engine_options *e)
 {
@@ -108,6 +121,7 @@ static void add_run(zn_text *t, const struct zn_run *run, const struct zn_train_
     zn_text_add(t, ",\n  \"optimizer_in_backward\": %s,\n  \"delayed_update\": %lld", e->in_backward ? "true" : "false",
                 (long long)e->delay_after);
     zn_text_add(t, ",\n  \"prefetch_bytes\": %zu,\n  \"persist_below\": %zu", e->prefetch_bytes, e->persist_bytes);
+    add_bytes(t, &run->plan.manifest);
     zn_text_add(t, ",\n  \"threads\": %d,\n  \"isa\": \"%s\"\n}\n", run->threads, run->isa);
 }
 
