@@ -123,6 +123,19 @@ def make_cluster():
     shipped = pathlib.Path(__file__).parents[2] / "data" / "clusters"
     for name in ("dgx2-v100", "desktop-24gb", "cpu-server"):
         write("fuzz_cluster", name, json.dumps(json.loads((shipped / f"{name}.json").read_text()), separators=(",", ":")).encode())
+def make_report():
+    run = {"format": 1, "model": "hub/a<b", "architecture": "llama", "parameters": 7, "steps": 3, "data": ["x", 1], "memory_limit": 4096,
+           "offload": {"parameters": "nvme"}, "delayed_update": -1, "lr": 2e-5,
+           "bytes": {kind: {"device": 1, "host": 2, "nvme": 3} for kind in ("parameters", "gradients", "optimizer", "activations", "buffers")}}
+    step = {"step": 1, "loss": 5.5, "grad_norm": 0.5, "lr": 1e-3, "tokens": 64, "seconds": 0.5, "tokens_per_second": 128, "eval_loss": 5.25,
+            "memory": {"device": 9, "host": 8, "nvme": 7, "resident": 6}, "states": {"parameters": 1, "buffers": 2}, "comm_bytes": 5}
+    skipped = {"step": 2, "loss": None, "skipped": True, "reason": "gradient of <a> is not finite"}
+    lines = [json.dumps(line, separators=(",", ":")) for line in (run, step, skipped, step | {"step": 3, "loss": 0.01})]
+    whole = "\n".join(lines).encode() + b"\n"
+    write("fuzz_report", "whole", whole)
+    write("fuzz_report", "cut", whole[:-60])
+    write("fuzz_report", "no_run", b"\n" + lines[1].encode() + b"\n")
+    write("fuzz_report", "strange", b'{}\n{"step":1,"loss":NaN,"lr":-inf}\n{"step":2,"loss":1e99}\n\0\n<b>\n')
 
 
 make_safetensors()
@@ -132,3 +145,4 @@ make_jsonl()
 make_chat()
 make_tokenizer()
 make_cluster()
+make_report()
