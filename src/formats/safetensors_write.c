@@ -27,11 +27,12 @@ struct shard {
     size_t first, n_tensors;
     uint64_t data; /* where the data begin in the file */
     uint64_t n_data;
-    zn_new_file *file;
+    zn_new_file *file; /* NULL: another part makes it */
 };
 
 struct zn_st_writer {
     char *folder, *stem;
+    struct zn_st_cut cut;
     struct tensor *tensors;
     size_t n_tensors;
     struct shard *shards;
@@ -94,8 +95,9 @@ static zn_status check_names(const zn_st_writer *w)
 }
 
 /* Cuts the list into shards; each tensor learns its shard. There is one even without tensors. */
-static zn_status cut_shards(zn_st_writer *w, uint64_t limit)
+static zn_status cut_shards(zn_st_writer *w)
 {
+    uint64_t limit = w->cut.limit;
     w->shards = calloc(w->n_tensors + 1, sizeof *w->shards);
     if (!w->shards)
         return no_memory(w->folder);
@@ -111,9 +113,9 @@ static zn_status cut_shards(zn_st_writer *w, uint64_t limit)
         w->tensors[i].shard = w->n_shards - 1;
     }
     for (size_t k = 0; k < w->n_shards; k++) {
-        int n = w->n_shards == 1 ? asprintf(&w->shards[k].name, "%s.safetensors", w->stem)
-                                 : asprintf(&w->shards[k].name, "%s-%05zu-of-%05zu.safetensors", w->stem,
-                                            k + 1, w->n_shards);
+        int n = w->n_shards == 1 && !w->cut.numbered
+                    ? asprintf(&w->shards[k].name, "%s.safetensors", w->stem)
+                    : asprintf(&w->shards[k].name, "%s-%05zu-of-%05zu.safetensors", w->stem, k + 1, w->n_shards);
         if (n < 0) {
             w->shards[k].name = NULL;
             return no_memory(w->folder);
@@ -175,27 +177,44 @@ static zn_status create_shard(zn_st_writer *w, struct shard *s)
     return status;
 }
 
-static zn_status lay_out(zn_st_writer *w, const struct zn_st_spec *specs, size_t n_specs, uint64_t limit)
+static bool is_own(const zn_st_writer *w, size_t shard)
+{
+    return shard % (size_t)w->cut.n_parts == (size_t)w->cut.part;
+}
+
+static zn_status lay_out(zn_st_writer *w, const struct zn_st_spec *specs, size_t n_specs)
 {
     for (size_t i = 0; i < n_specs; i++)
         ZN_TRY(copy_spec(w, &specs[i]));
     ZN_TRY(check_names(w));
-    ZN_TRY(cut_shards(w, limit));
+    ZN_TRY(cut_shards(w));
     for (size_t k = 0; k < w->n_shards; k++)
-        ZN_TRY(create_shard(w, &w->shards[k]));
+        if (is_own(w, k))
+            ZN_TRY(create_shard(w, &w->shards[k]));
     return ZN_OK;
 }
 
 zn_status zn_st_writer_create(const char *folder, const char *stem, const struct zn_st_spec *specs,
                               size_t n_specs, uint64_t shard_limit, zn_st_writer **writer)
 {
+    const struct zn_st_cut cut = {.limit = shard_limit, .n_parts = 1};
+    return zn_st_writer_create_part(folder, stem, specs, n_specs, &cut, writer);
+}
+
+zn_status zn_st_writer_create_part(const char *folder, const char *stem, const struct zn_st_spec *specs,
+                                   size_t n_specs, const struct zn_st_cut *cut, zn_st_writer **writer)
+{
     zn_st_writer *w = calloc(1, sizeof *w);
     zn_status status;
     if (!w || !(w->folder = strdup(folder)) || !(w->stem = strdup(stem)) ||
-        !(w->tensors = calloc(n_specs + 1, sizeof *w->tensors)))
+        !(w->tensors = calloc(n_specs + 1, sizeof *w->tensors))) {
         status = no_memory(folder);
-    else
-        status = lay_out(w, specs, n_specs, shard_limit ? shard_limit : ZN_ST_SHARD_LIMIT);
+    } else {
+        w->cut = *cut;
+        if (w->cut.limit == 0)
+            w->cut.limit = ZN_ST_SHARD_LIMIT;
+        status = lay_out(w, specs, n_specs);
+    }
     if (status != ZN_OK) {
         zn_st_writer_destroy(w);
         return status;
@@ -221,6 +240,16 @@ void zn_st_writer_destroy(zn_st_writer *writer)
     free(writer->stem);
     free(writer->folder);
     free(writer);
+}
+
+size_t zn_st_writer_n_files(const zn_st_writer *writer)
+{
+    return writer->n_shards;
+}
+
+const char *zn_st_writer_file(const zn_st_writer *writer, size_t i)
+{
+    return writer->shards[i].file ? writer->shards[i].name : NULL;
 }
 
 /* ---- Data ---- */
@@ -257,6 +286,8 @@ zn_status zn_st_writer_write_f32(zn_st_writer *writer, size_t i, int64_t first, 
         return zn_fail(ZN_ERR_INTERNAL, "%s/%s: tensor '%s': write of %lld elements at %lld is outside its %lld",
                        writer->folder, s->name, zn_shown(t->spec.name).text, (long long)n_elements,
                        (long long)first, (long long)t->n_elements);
+    if (!s->file)
+        return ZN_OK;
     if (t->spec.dtype == ZN_F32)
         ZN_TRY(zn_new_file_write(s->file, values, 4 * (size_t)n_elements,
                                  s->data + t->offset + 4 * (uint64_t)first));
@@ -272,7 +303,7 @@ static zn_status check_written(const zn_st_writer *w)
     for (size_t i = 0; i < w->n_tensors; i++) {
         const struct tensor *t = &w->tensors[i];
         struct span missing = spans_missing(&t->written, t->n_elements);
-        if (missing.from < missing.to)
+        if (is_own(w, t->shard) && missing.from < missing.to)
             return zn_fail(ZN_ERR_INTERNAL, "%s/%s: tensor '%s': elements %lld to %lld of %lld were never written",
                            w->folder, w->shards[t->shard].name, zn_shown(t->spec.name).text,
                            (long long)missing.from, (long long)missing.to, (long long)t->n_elements);
@@ -321,9 +352,13 @@ zn_status zn_st_writer_finish(zn_st_writer *writer)
     bool sharded = w->n_shards > 1;
     ZN_TRY(check_written(w));
     for (size_t k = 0; k < w->n_shards; k++)
-        ZN_TRY(zn_new_file_sync(w->shards[k].file));
+        if (is_own(w, k))
+            ZN_TRY(zn_new_file_sync(w->shards[k].file));
     for (size_t k = 0; k < w->n_shards; k++)
-        ZN_TRY(zn_new_file_publish(w->shards[k].file));
+        if (is_own(w, k))
+            ZN_TRY(zn_new_file_publish(w->shards[k].file));
+    if (w->cut.part > 0 || w->cut.numbered)
+        return zn_folder_sync(w->folder);
 
     char *index = NULL, *other = NULL;
     zn_status status = entry_path(w, true, &index);

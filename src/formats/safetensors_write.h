@@ -7,6 +7,7 @@
 #ifndef ZN_FORMATS_SAFETENSORS_WRITE_H
 #define ZN_FORMATS_SAFETENSORS_WRITE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,22 @@ typedef struct zn_st_writer zn_st_writer;
  * 16-bit types, as readers want each tensor aligned to its type. The specs are copied. */
 zn_status zn_st_writer_create(const char *folder, const char *stem, const struct zn_st_spec *specs,
                               size_t n_specs, uint64_t shard_limit, zn_st_writer **writer);
+
+/* How tensors are cut into files that several writers share, each file having one. */
+struct zn_st_cut {
+    uint64_t limit; /* bytes of data in a file; 0: ZN_ST_SHARD_LIMIT */
+    bool numbered;  /* names have their number even where there is one file, and there is no index */
+    int part, n_parts; /* this writer makes the files i with i mod n_parts = part; part 0 makes the index */
+};
+
+/* The same for one of several writers: what is written to a file of another part is ignored. Every part is given the same
+ * specs, so all agree on the layout. */
+zn_status zn_st_writer_create_part(const char *folder, const char *stem, const struct zn_st_spec *specs,
+                                   size_t n_specs, const struct zn_st_cut *cut, zn_st_writer **writer);
+
+/* Files of all parts; the name of one, NULL where another part makes it. Names are the writer's. */
+size_t zn_st_writer_n_files(const zn_st_writer *writer);
+const char *zn_st_writer_file(const zn_st_writer *writer, size_t i);
 
 /* Elements first … first+n of the tensor of specs[i], rounded to its type (to nearest even). Any
  * order; what is written again replaces what was there. */
