@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/safetensors_write.h"
-
 enum { PIECE = 1 << 20 }; /* elements */
 
 /* The name of a parameter in the folder. */
@@ -104,6 +102,14 @@ static zn_status write_piece(void *self, const zn_param *param, int64_t first, c
     return zn_st_writer_write_f32(self, (size_t)param->index, first, n_elements, values);
 }
 
+struct zn_st_spec zn_weights_spec(const zn_model *model, const struct zn_weights_style *style, const zn_param *p)
+{
+    struct zn_st_spec spec = {.name = folder_name(model, p, style->without_prefix), .dtype = style->dtype,
+                              .n_dims = p->ndim};
+    memcpy(spec.dims, p->dims, (size_t)p->ndim * sizeof p->dims[0]);
+    return spec;
+}
+
 /* Rank 0 writes; the others give their partitions. */
 static zn_status create_writer(const zn_model *model, const char *folder, const struct zn_weights_style *style,
                                zn_st_writer **writer)
@@ -112,13 +118,8 @@ static zn_status create_writer(const zn_model *model, const char *folder, const 
     struct zn_st_spec *specs = calloc(n, sizeof *specs);
     if (!specs)
         return zn_fail(ZN_ERR_MEMORY, "no memory to export weights");
-    for (size_t i = 0; i < n; i++) {
-        const zn_param *p = &model->module->params[i];
-        specs[i].name = folder_name(model, p, style->without_prefix);
-        specs[i].dtype = style->dtype;
-        specs[i].n_dims = p->ndim;
-        memcpy(specs[i].dims, p->dims, (size_t)p->ndim * sizeof p->dims[0]);
-    }
+    for (size_t i = 0; i < n; i++)
+        specs[i] = zn_weights_spec(model, style, &model->module->params[i]);
     zn_status status = zn_st_writer_create(folder, "model", specs, n, 0, writer);
     free(specs);
     return status;

@@ -3,6 +3,7 @@
 #define ZN_CHECKPOINT_WEIGHTS_H
 
 #include "formats/model_files.h"
+#include "formats/safetensors_write.h"
 #include "models/model.h"
 #include "zero/engine.h"
 
@@ -22,6 +23,9 @@ zn_status zn_weights_check(const zn_model *model, const zn_model_files *files,
 zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
                           const struct zn_weights_style *style, const zn_param *param,
                           struct zn_model_tensor *found);
+
+/* How a folder of this style names and stores a parameter; the name is the model's. */
+struct zn_st_spec zn_weights_spec(const zn_model *model, const struct zn_weights_style *style, const zn_param *param);
 
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
                           const struct zn_weights_style *style);

@@ -7,8 +7,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-
-enum { COPY_BYTES = 256 * 1024 * 1024 };
+#include "checkpoint/hub_files.h"
 
 static zn_status holds(const char *folder, const char *name, bool *found)
 {
@@ -84,8 +83,8 @@ static void add_bytes(zn_text *t, const zn_manifest *manifest)
     zn_text_add(t, "\n  }");
 }
 
-static void add_run(zn_text *t, const struct zn_run *run, const struct zn_train_options *o,
-                    const struct zn_engine_options *e)
+void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_train_options *o,
+                       const struct zn_engine_options *e)
 {
     zn_text_add(t, "{\n  \"format\": 1,\n  \"version\": \"%s\"", zn_version());
     add_string(t, "model", o->model);
@@ -131,7 +130,7 @@ zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
 {
     zn_text text;
     zn_text_init(&text);
-    add_run(&text, run, options, engine);
+    zn_output_add_run(&text, run, options, engine);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
         status = write_named(folder, "run.json", text.data, text.n_bytes);
@@ -139,61 +138,9 @@ zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
     return status;
 }
 
-/* Copies a file of the model's folder, if it is there. */
-static zn_status copy_named(const char *from, const char *to, const char *name)
-{
-    char *path, *data = NULL;
-    size_t n_bytes;
-    ZN_TRY(zn_path_join(from, name, &path));
-    zn_status status = ZN_OK;
-    if (zn_file_exists(path)) {
-        status = zn_file_read(path, COPY_BYTES, &data, &n_bytes);
-        if (status == ZN_OK)
-            status = write_named(to, name, data, n_bytes);
-    }
-    free(data);
-    free(path);
-    return status;
-}
-
-/* config.json as it was, or with the dtype the weights now have. */
-static zn_status write_config(const char *folder, const char *model_folder, struct zn_run *run)
-{
-    static const char *const torch_names[] = {
-        [ZN_F32] = "float32", [ZN_BF16] = "bfloat16", [ZN_F16] = "float16"};
-    static const char *const keys[] = {"dtype", "torch_dtype"};
-    bool changed = false;
-    for (size_t i = 0; i < 2; i++) {
-        const char *dtype;
-        ZN_TRY(zn_json_get_string_or(run->config, keys[i], NULL, &dtype));
-        if (!dtype || strcmp(dtype, torch_names[run->style.dtype]) == 0)
-            continue;
-        ZN_TRY(zn_json_set_string(run->config, keys[i], torch_names[run->style.dtype]));
-        changed = true;
-    }
-    if (!changed)
-        return copy_named(model_folder, folder, "config.json");
-    char *text;
-    ZN_TRY(zn_json_print(run->config, &text));
-    zn_status status = write_named(folder, "config.json", text, strlen(text));
-    free(text);
-    return status;
-}
-
-static zn_status write_small_files(const char *folder, const char *model_folder, struct zn_run *run)
-{
-    static const char *const names[] = {
-        "generation_config.json",  "tokenizer.json",    "tokenizer_config.json", "tokenizer.model",
-        "special_tokens_map.json", "added_tokens.json", "vocab.json",            "merges.txt",
-        "chat_template.jinja"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        ZN_TRY(copy_named(model_folder, folder, names[i]));
-    return write_config(folder, model_folder, run);
-}
-
 zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run)
 {
     bool writes = zn_comm_rank(run->comm) == 0;
-    ZN_TRY(zn_comm_agree(run->comm, writes ? write_small_files(folder, model_folder, run) : ZN_OK));
+    ZN_TRY(zn_comm_agree(run->comm, writes ? zn_hub_files_copy(model_folder, folder, run->style.dtype) : ZN_OK));
     return zn_weights_export(run->engine, run->comm, run->model, folder, &run->style);
 }

@@ -2,15 +2,18 @@
 #ifndef ZN_TRAIN_OUTPUT_H
 #define ZN_TRAIN_OUTPUT_H
 
+#include "base/text.h"
 #include "train/run.h"
 
 /* A folder that holds a run is refused unless `overwrite`; the model's own folder always. */
 zn_status zn_output_check(const char *folder, const char *model_folder, bool overwrite);
 
-/* run.json: the resolved configuration. */
+/* run.json: the resolved configuration; and its text, a JSON object. */
 zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
                               const struct zn_train_options *options,
                               const struct zn_engine_options *engine);
+void zn_output_add_run(zn_text *text, const struct zn_run *run, const struct zn_train_options *options,
+                       const struct zn_engine_options *engine);
 
 /* Weights, config.json and the tokenizer's files. Collective; rank 0 writes. */
 zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run);

@@ -1,0 +1,217 @@
+/* Opening a checkpoint, and finding the newest whole one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/load.h"
+
+enum { STATE_BYTES = 64 * 1024 * 1024, CONFIG_BYTES = 16 * 1024 * 1024 };
+
+/* ---- One ---- */
+
+static zn_status read_state(zn_checkpoint *c)
+{
+    char *path;
+    ZN_TRY(zn_contents_check_file(&c->contents, c->folder, ZN_STATE_NAME));
+    ZN_TRY(zn_path_join(c->folder, ZN_STATE_NAME, &path));
+    zn_status status = zn_json_load_file(path, STATE_BYTES, &c->root);
+    if (status == ZN_OK)
+        status = zn_run_state_parse(c->root, &c->state);
+    free(path);
+    return status;
+}
+
+static zn_status read_contents(zn_checkpoint *c)
+{
+    char *path;
+    ZN_TRY(zn_path_join(c->folder, ZN_CONTENTS_NAME, &path));
+    zn_status status = zn_contents_read(path, &c->contents);
+    free(path);
+    if (status == ZN_OK)
+        status = zn_contents_check_sizes(&c->contents, c->folder);
+    return status == ZN_OK ? read_state(c) : status;
+}
+
+zn_status zn_checkpoint_open(const char *folder, zn_checkpoint **checkpoint)
+{
+    zn_checkpoint *c = calloc(1, sizeof *c);
+    if (!c || !(c->folder = strdup(folder))) {
+        free(c);
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", folder);
+    }
+    zn_contents_init(&c->contents);
+    zn_status status = read_contents(c);
+    if (status != ZN_OK) {
+        zn_checkpoint_close(c);
+        return status;
+    }
+    *checkpoint = c;
+    return ZN_OK;
+}
+
+void zn_checkpoint_close(zn_checkpoint *c)
+{
+    if (!c)
+        return;
+    zn_json_destroy(c->root);
+    zn_contents_fini(&c->contents);
+    free(c->folder);
+    free(c);
+}
+
+/* ---- The newest whole one ---- */
+
+static bool holds(const char *folder, const char *name)
+{
+    char *path;
+    if (zn_path_join(folder, name, &path) != ZN_OK)
+        return false;
+    bool found = zn_file_exists(path) || zn_folder_exists(path);
+    free(path);
+    return found;
+}
+
+/* Opens it on every rank; each holds its share of the blocks to their hashes. */
+static zn_status open_together(zn_comm *comm, const char *folder, zn_checkpoint **checkpoint)
+{
+    zn_checkpoint *c = NULL;
+    zn_status status = zn_comm_agree(comm, zn_checkpoint_open(folder, &c));
+    if (status == ZN_OK) {
+        uint64_t n = zn_contents_n_blocks(&c->contents), n_ranks = (uint64_t)zn_comm_n_ranks(comm);
+        uint64_t rank = (uint64_t)zn_comm_rank(comm), first = n * rank / n_ranks;
+        status = zn_contents_check_blocks(&c->contents, folder, first, n * (rank + 1) / n_ranks - first);
+        status = zn_comm_agree(comm, status);
+    }
+    if (status != ZN_OK) {
+        zn_checkpoint_close(c);
+        return status;
+    }
+    *checkpoint = c;
+    return ZN_OK;
+}
+
+/* Rank 0 says which folder is next; "" is the end. All ranks get its text. */
+static zn_status share_path(zn_comm *comm, const char *path, char shared[ZN_EXCHANGE_BYTES])
+{
+    size_t n_ranks = (size_t)zn_comm_n_ranks(comm);
+    char *all = malloc(n_ranks * ZN_EXCHANGE_BYTES);
+    if (!all)
+        return zn_fail(ZN_ERR_MEMORY, "no memory to look for checkpoints");
+    memset(shared, 0, ZN_EXCHANGE_BYTES);
+    if (path)
+        snprintf(shared, ZN_EXCHANGE_BYTES, "%s", path);
+    zn_status status = zn_comm_exchange(comm, shared, ZN_EXCHANGE_BYTES, all);
+    if (status == ZN_OK)
+        memcpy(shared, all, ZN_EXCHANGE_BYTES);
+    free(all);
+    return status;
+}
+
+static zn_status share_step(zn_comm *comm, const char *folder, const int64_t *step, char shared[ZN_EXCHANGE_BYTES])
+{
+    char name[ZN_CHECKPOINT_NAME], *path = NULL;
+    zn_status status = step ? zn_path_join(folder, zn_checkpoint_name(*step, name), &path) : ZN_OK;
+    if (status == ZN_OK)
+        status = share_path(comm, path, shared);
+    free(path);
+    return status;
+}
+
+/* Tries the steps, which rank 0 knows, one after the other. */
+static zn_status find_newest(zn_comm *comm, const char *folder, const int64_t *steps, size_t n_steps,
+                             void (*note)(void *, const char *), void *self, zn_checkpoint **checkpoint)
+{
+    char path[ZN_EXCHANGE_BYTES], text[1024];
+    for (size_t i = 0;; i++) {
+        ZN_TRY(share_step(comm, folder, i < n_steps ? &steps[i] : NULL, path));
+        if (!path[0])
+            return ZN_OK;
+        zn_status status = open_together(comm, path, checkpoint);
+        if (status != ZN_ERR_INPUT && status != ZN_ERR_IO)
+            return status;
+        snprintf(text, sizeof text, "passed over a broken checkpoint: %s", zn_error_message());
+        note(self, text);
+    }
+}
+
+/* folder/checkpoints of a run, or the folder itself; only rank 0 looks. */
+static zn_status list_steps(const char *from, char **folder, int64_t **steps, size_t *n_steps)
+{
+    char *inner;
+    ZN_TRY(zn_path_join(from, ZN_CHECKPOINTS, &inner));
+    if (!zn_folder_exists(inner)) {
+        free(inner);
+        if (!(inner = strdup(from)))
+            return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", from);
+    }
+    zn_status status = zn_checkpoints_list(inner, steps, n_steps);
+    if (status != ZN_OK) {
+        free(inner);
+        return status;
+    }
+    *folder = inner;
+    return ZN_OK;
+}
+
+zn_status zn_checkpoint_find(zn_comm *comm, const char *from, void (*note)(void *self, const char *text), void *self,
+                             zn_checkpoint **checkpoint)
+{
+    bool looks = zn_comm_rank(comm) == 0;
+    char path[ZN_EXCHANGE_BYTES], *folder = NULL;
+    int64_t *steps = NULL;
+    size_t n_steps = 0;
+    *checkpoint = NULL;
+    bool is_one = looks && (holds(from, ZN_CONTENTS_NAME) || holds(from, ZN_STATE_NAME));
+    ZN_TRY(share_path(comm, is_one ? from : NULL, path));
+    if (path[0])
+        return open_together(comm, path, checkpoint);
+    zn_status status = zn_comm_agree(comm, looks ? list_steps(from, &folder, &steps, &n_steps) : ZN_OK);
+    if (status == ZN_OK)
+        status = find_newest(comm, folder, steps, n_steps, note, self, checkpoint);
+    free(steps);
+    free(folder);
+    return status;
+}
+
+/* ---- Its model ---- */
+
+/* config.json as text, with the dtype made the same. */
+static zn_status print_config(const char *folder, char **text)
+{
+    static const char *const keys[] = {"dtype", "torch_dtype"};
+    zn_json *config;
+    char *path;
+    ZN_TRY(zn_path_join(folder, "config.json", &path));
+    zn_status status = zn_json_load_file(path, CONFIG_BYTES, &config);
+    free(path);
+    ZN_TRY(status);
+    for (size_t i = 0; i < 2 && status == ZN_OK; i++)
+        if (zn_json_has(config, keys[i]))
+            status = zn_json_set_string(config, keys[i], "any");
+    if (status == ZN_OK)
+        status = zn_json_print(config, text);
+    zn_json_destroy(config);
+    return status;
+}
+
+zn_status zn_checkpoint_check_config(const zn_checkpoint *checkpoint, const char *model_folder)
+{
+    char *saved = NULL, *now = NULL;
+    zn_status status = print_config(checkpoint->folder, &saved);
+    if (status == ZN_OK)
+        status = print_config(model_folder, &now);
+    if (status == ZN_OK && strcmp(saved, now) != 0) {
+        size_t at = 0; /* the first line that differs */
+        for (size_t i = 0; saved[i] == now[i]; i++)
+            if (saved[i] == '\n')
+                at = i + 1;
+        at += strspn(saved + at, " ");
+        status = zn_fail(ZN_ERR_USAGE, "--resume: %s is of another model than --model %s: config.json has '%.*s' there",
+                         checkpoint->folder, model_folder, (int)strcspn(saved + at, "\n"), saved + at);
+    }
+    free(now);
+    free(saved);
+    return status;
+}

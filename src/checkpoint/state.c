@@ -1,0 +1,116 @@
+/* Writing and reading of state.json. */
+#include "checkpoint/state.h"
+
+#include <string.h>
+
+static const char *const state_names[ZN_N_STATES] = {"master", "exp_avg", "exp_avg_sq"};
+
+const char *zn_state_name(zn_state state)
+{
+    return state_names[state];
+}
+
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
+
+void zn_run_state_print(const struct zn_run_state *s, const char *configuration, zn_text *t)
+{
+    zn_text_add(t, "{\n  \"format\": %d,\n  \"zinc\": \"%s\",\n  \"step\": %lld,\n  \"updates\": %lld,\n"
+                "  \"skipped_in_a_row\": %lld",
+                ZN_STATE_FORMAT, zn_version(), (long long)s->step, (long long)s->updates, (long long)s->n_skipped);
+    zn_text_add(t, ",\n  \"data\": {\"windows\": %lld, \"consumed\": %lld, \"seq_len\": %lld, \"seed\": %llu, "
+                "\"shuffle\": %s}",
+                (long long)s->n_windows, (long long)s->consumed, (long long)s->seq_len, (unsigned long long)s->seed,
+                truth(s->shuffle));
+    zn_text_add(t, ",\n  \"loss_scale\": {\"scale\": %.17g, \"step\": %lld, \"last_overflow\": %lld, "
+                "\"patience\": %lld}",
+                s->scale, (long long)s->scale_step, (long long)s->last_overflow, (long long)s->patience);
+    zn_text_add(t, ",\n  \"optimizer\": \"%s\",\n  \"precision\": \"%s\",\n  \"dtype\": \"%s\"", s->optimizer,
+                s->precision, zn_dtype_name(s->dtype));
+    zn_text_add(t, ",\n  \"masters\": \"%s\",\n  \"states\": [", s->masters_in_model ? "model" : "optimizer");
+    const char *separator = "";
+    for (int i = 0; i < ZN_N_STATES; i++) {
+        if (!s->has[i])
+            continue;
+        zn_text_add(t, "%s\"%s\"", separator, state_names[i]);
+        separator = ", ";
+    }
+    zn_text_add(t, "],\n  \"configuration\": %s\n}\n", configuration);
+}
+
+static zn_status parse_data(zn_json *root, struct zn_run_state *s)
+{
+    zn_json *data;
+    int64_t seed;
+    ZN_TRY(zn_json_get_object(root, "data", &data));
+    ZN_TRY(zn_json_get_int(data, "windows", 1, INT64_MAX, &s->n_windows));
+    ZN_TRY(zn_json_get_int(data, "consumed", 0, INT64_MAX / 2, &s->consumed));
+    ZN_TRY(zn_json_get_int(data, "seq_len", 1, INT32_MAX, &s->seq_len));
+    ZN_TRY(zn_json_get_int(data, "seed", 0, INT64_MAX, &seed));
+    s->seed = (uint64_t)seed;
+    return zn_json_get_bool(data, "shuffle", &s->shuffle);
+}
+
+static zn_status parse_scale(zn_json *root, struct zn_run_state *s)
+{
+    zn_json *scale;
+    ZN_TRY(zn_json_get_object(root, "loss_scale", &scale));
+    ZN_TRY(zn_json_get_number(scale, "scale", &s->scale));
+    if (!(s->scale > 0))
+        return zn_json_fail(scale, "a scale of %g", s->scale);
+    ZN_TRY(zn_json_get_int(scale, "step", 0, INT64_MAX / 2, &s->scale_step));
+    ZN_TRY(zn_json_get_int(scale, "last_overflow", -1, INT64_MAX / 2, &s->last_overflow));
+    return zn_json_get_int(scale, "patience", 0, INT64_MAX, &s->patience);
+}
+
+static zn_status parse_states(zn_json *root, struct zn_run_state *s)
+{
+    zn_json *list;
+    const char *masters, *name;
+    ZN_TRY(zn_json_get_string(root, "masters", &masters));
+    s->masters_in_model = strcmp(masters, "model") == 0;
+    if (!s->masters_in_model && strcmp(masters, "optimizer") != 0)
+        return zn_json_fail(root, "masters are in '%s', neither model nor optimizer", zn_shown(masters).text);
+    ZN_TRY(zn_json_get_array(root, "states", &list));
+    for (size_t i = 0; i < zn_json_n_items(list); i++) {
+        int k = 0;
+        ZN_TRY(zn_json_item_string(list, i, &name));
+        while (k < ZN_N_STATES && strcmp(name, state_names[k]) != 0)
+            k++;
+        if (k == ZN_N_STATES)
+            return zn_json_fail(list, "unknown state '%s'", zn_shown(name).text);
+        s->has[k] = true;
+    }
+    if (s->masters_in_model == s->has[ZN_STATE_MASTER])
+        return zn_json_fail(root, "masters must be in the model or in the optimizer's files");
+    return ZN_OK;
+}
+
+zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state)
+{
+    struct zn_run_state s = {0};
+    int64_t format;
+    const char *dtype;
+    ZN_TRY(zn_json_get_int(root, "format", 1, INT32_MAX, &format));
+    if (format != ZN_STATE_FORMAT) {
+        zn_json_fail(root, "format %lld; this version reads format %d", (long long)format, ZN_STATE_FORMAT);
+        return ZN_ERR_UNSUPPORTED;
+    }
+    ZN_TRY(zn_json_get_int(root, "step", 0, INT64_MAX / 2, &s.step));
+    ZN_TRY(zn_json_get_int(root, "updates", 0, s.step, &s.updates));
+    ZN_TRY(zn_json_get_int(root, "skipped_in_a_row", 0, s.step, &s.n_skipped));
+    ZN_TRY(parse_data(root, &s));
+    ZN_TRY(parse_scale(root, &s));
+    ZN_TRY(zn_json_get_string(root, "optimizer", &s.optimizer));
+    ZN_TRY(zn_json_get_string(root, "precision", &s.precision));
+    ZN_TRY(zn_json_get_string(root, "dtype", &dtype));
+    if (zn_dtype_parse(dtype, "dtype", &s.dtype) != ZN_OK)
+        return zn_json_fail(root, "dtype '%s' is not one of fp32, bf16, fp16", zn_shown(dtype).text);
+    ZN_TRY(parse_states(root, &s));
+    if (s.masters_in_model && s.dtype != ZN_F32)
+        return zn_json_fail(root, "masters are said to be in a model of %s", dtype);
+    *state = s;
+    return ZN_OK;
+}

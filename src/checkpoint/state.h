@@ -1,0 +1,39 @@
+/* state.json: where a run stood when its checkpoint was made, so that it goes on from there. */
+#ifndef ZN_CHECKPOINT_STATE_H
+#define ZN_CHECKPOINT_STATE_H
+
+#include "base/json.h"
+#include "base/text.h"
+#include "zero/engine.h"
+#include "zero/precision.h"
+
+#define ZN_STATE_NAME "state.json"
+enum { ZN_STATE_FORMAT = 1 };
+
+struct zn_run_state {
+    int64_t step;    /* finished steps, skipped ones too */
+    int64_t updates; /* of the optimizer: Adam's t */
+    int64_t n_skipped; /* steps skipped in a row up to this one */
+    /* The data: windows in all, windows consumed over all epochs, and what decides their order. */
+    int64_t n_windows, consumed, seq_len;
+    uint64_t seed;
+    bool shuffle;
+    /* fp16: of the dynamic loss scale. */
+    double scale;
+    int64_t scale_step, last_overflow, patience;
+    const char *optimizer, *precision; /* as people type them */
+    zn_dtype dtype;                    /* of the model's weights */
+    bool masters_in_model; /* the weights are fp32 and are the masters; else there is NAME.master */
+    bool has[ZN_N_STATES]; /* those among the optimizer's files */
+};
+
+/* The text of state.json. `configuration` is that of run.json, a JSON object. */
+void zn_run_state_print(const struct zn_run_state *state, const char *configuration, zn_text *text);
+
+/* Reads it; strings belong to the root, which the caller destroys after the last use. */
+zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state);
+
+/* "master", "exp_avg", "exp_avg_sq": what follows a parameter's name and a dot. */
+const char *zn_state_name(zn_state state);
+
+#endif
