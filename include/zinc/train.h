@@ -50,6 +50,7 @@ struct zn_train_listener {
     void (*step)(void *self, const struct zn_step_report *step);
     void (*note)(void *self, const char *text); /* warnings and things said once */
     void (*end)(void *self, const char *output); /* the output folder is written */
+    void (*saved)(void *self, const char *checkpoint, double seconds); /* a checkpoint is whole */
 };
 
 /* Strings and lists are borrowed for the call. zn_train_options_init sets the defaults. */
@@ -102,6 +103,15 @@ struct zn_train_options {
     bool shuffle;
     int threads;                  /* 0: physical cores, shared among the ranks of the node */
     const char *log;              /* NULL: metrics.jsonl in the output folder */
+    int64_t checkpoint_every;     /* steps; 0: only at the end and when it is stopped */
+    int64_t keep;                 /* how many checkpoints stay; 0: none is ever saved */
+    bool checkpoint_async;        /* synced and hashed while training goes on */
+    bool resume;                  /* go on from the newest whole checkpoint of the output folder … */
+    const char *resume_from;      /* … or from this one, or the newest of this run */
+    /* Asked when training begins and after each step, on every rank: the number of a signal, or 0. Any rank's signal stops
+     * the run after this step, with a checkpoint and ZN_ERR_INTERRUPTED. May be NULL. */
+    int (*stop)(void *self);
+    void *stop_self;
     struct zn_train_listener listener;
 };
 

@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/launch.h"
+#include "cli/signals.h"
 #include "comm/comm.h"
 #include "zinc/train.h"
 
@@ -27,6 +28,9 @@ struct train_flags {
     double loss_scale_init, loss_scale_min;
     int64_t loss_scale_window, hysteresis;
     bool from_scratch, overwrite, no_shuffle;
+    int64_t checkpoint_every, keep;
+    bool checkpoint_async;
+    const char *resume;
 };
 
 #define AT(field) offsetof(struct train_flags, field)
@@ -94,6 +98,15 @@ static const struct zn_option flags[] = {
      .otherwise = "physical cores", .help = "Threads to compute with; changes no bits."},
     {.name = "--log", .kind = ZN_OPTION_STRING, .offset = AT(log), .value = "FILE", .otherwise = "OUTPUT/metrics.jsonl",
      .help = "One JSON object a step."},
+    {.name = "--checkpoint-every", .kind = ZN_OPTION_INT, .offset = AT(checkpoint_every), .value = "N", .initial = "0",
+     .range = "[0, inf)", .help = "Steps between checkpoints; 0: only at the end and on SIGTERM, SIGINT, SIGUSR1."},
+    {.name = "--keep", .kind = ZN_OPTION_INT, .offset = AT(keep), .value = "K", .initial = "2", .range = "[0, inf)",
+     .help = "Checkpoints that stay; 0: none is saved."},
+    {.name = "--checkpoint-async", .kind = ZN_OPTION_FLAG, .offset = AT(checkpoint_async),
+     .help = "Sync and hash checkpoints while training goes on."},
+    {.name = "--resume", .kind = ZN_OPTION_OPTIONAL, .offset = AT(resume), .value = "DIR",
+     .otherwise = "off; without DIR the newest whole checkpoint of the output folder",
+     .help = "Go on from a checkpoint; --steps is the total."},
     {.name = "-n", .kind = ZN_OPTION_INT, .offset = AT(n_ranks), .value = "RANKS", .range = "[1, 1048576]",
      .otherwise = "one process", .help = "Start mpirun with this many ranks."},
     {.name = "--mpirun", .kind = ZN_OPTION_STRING, .offset = AT(mpirun), .value = "PATH", .otherwise = "the one on PATH",
@@ -143,10 +156,6 @@ static const struct zn_option flags[] = {
      .help = "Update each unit as soon as its gradient is complete; needs --clip 0."},
     {.name = "--delayed-update", .kind = ZN_OPTION_OPTIONAL, .offset = AT(delayed_update), .value = "AFTER",
      .otherwise = "off; 40 where no number is given", .help = "Apply updates one step late after so many steps."},
-    LATER("--checkpoint-every", ZN_OPTION_INT),
-    LATER("--keep", ZN_OPTION_INT),
-    LATER("--checkpoint-async", ZN_OPTION_FLAG),
-    LATER("--resume", ZN_OPTION_OPTIONAL),
     LATER("--config", ZN_OPTION_STRING),
 };
 
@@ -225,6 +234,13 @@ static void show_end(void *self, const char *output)
     printf("wrote %s\n", output);
 }
 
+static void show_saved(void *self, const char *checkpoint, double seconds)
+{
+    const bool *terminal = self;
+    printf("%ssaved %s in %.1f s\n", *terminal ? "\r\033[K" : "", checkpoint, seconds);
+    fflush(stdout);
+}
+
 static struct zn_train_options options_of(const struct train_flags *f, const struct zn_options *given)
 {
     struct zn_train_options o;
@@ -290,6 +306,11 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.shuffle = !f->no_shuffle;
     o.threads = (int)f->threads;
     o.log = f->log;
+    o.checkpoint_every = f->checkpoint_every;
+    o.keep = f->keep;
+    o.checkpoint_async = f->checkpoint_async;
+    o.resume = zn_options_given(given, "--resume");
+    o.resume_from = f->resume;
     return o;
 }
 
@@ -309,11 +330,14 @@ int zn_cli_train(int argc, char **argv)
 {
     struct train_flags f = {0};
     struct zn_options given;
+    bool catches = false;
     bool terminal = isatty(STDOUT_FILENO) && (!zn_comm_is_launched() || getenv("ZINC_TERMINAL"));
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
     if (code < 0) {
         struct zn_train_options options = options_of(&f, &given);
-        options.listener = (struct zn_train_listener){&terminal, show_plan, show_step, show_note, show_end};
+        options.listener = (struct zn_train_listener){&terminal, show_plan, show_step, show_note, show_end, show_saved};
+        options.stop = zn_cli_stop;
+        options.stop_self = &catches;
         zn_status status = check(&f);
         if (status == ZN_OK && f.n_ranks > 0)
             status = zn_launch(f.n_ranks, f.mpirun, argc, argv);

@@ -101,6 +101,10 @@ static void add_options(struct fingerprint *f, const struct zn_train_options *o,
     add(f, "--seed", "%llu", (unsigned long long)o->seed);
     add(f, "--no-shuffle", "%d", o->shuffle);
     add(f, "--eval-every", "%lld", (long long)o->eval_every);
+    add(f, "--checkpoint-every", "%lld", (long long)o->checkpoint_every);
+    add(f, "--keep", "%lld", (long long)o->keep);
+    add(f, "--checkpoint-async", "%d", o->checkpoint_async);
+    add(f, "--resume", "%d", o->resume);
 }
 
 static zn_status hash_config(const zn_json *config, uint64_t *hash)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/json_text.h"
 
@@ -14,17 +16,61 @@ struct zn_metrics {
     char *path;
 };
 
-zn_status zn_metrics_create(const char *path, zn_metrics **metrics)
+static zn_status fail_log(const char *path)
+{
+    return zn_fail(ZN_ERR_IO, "%s: cannot write the log: %s", path, strerror(errno));
+}
+
+static zn_status open_log(const char *path, const char *mode, zn_metrics **metrics)
 {
     zn_metrics *m = calloc(1, sizeof *m);
     if (!m || !(m->path = strdup(path))) {
         zn_metrics_destroy(m);
         return zn_fail(ZN_ERR_MEMORY, "no memory for the log");
     }
-    m->file = fopen(path, "we");
+    m->file = fopen(path, mode);
     if (!m->file) {
+        fail_log(path);
         zn_metrics_destroy(m);
-        return zn_fail(ZN_ERR_IO, "%s: cannot write the log: %s", path, strerror(errno));
+        return ZN_ERR_IO;
+    }
+    *metrics = m;
+    return ZN_OK;
+}
+
+zn_status zn_metrics_create(const char *path, zn_metrics **metrics)
+{
+    return open_log(path, "we", metrics);
+}
+
+/* Where the first line after the step begins. A line without its end was being written when a run died. */
+static off_t end_of_step(FILE *file, int64_t step)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    off_t end = 0;
+    for (ssize_t n; (n = getline(&line, &capacity, file)) > 0; end += n) {
+        long long is;
+        if (line[n - 1] != '\n' || sscanf(line, "{\"step\":%lld", &is) != 1 || is > step)
+            break;
+    }
+    free(line);
+    return end;
+}
+
+zn_status zn_metrics_continue(const char *path, int64_t step, zn_metrics **metrics)
+{
+    zn_metrics *m = NULL;
+    struct stat is;
+    if (stat(path, &is) == 0 && !S_ISREG(is.st_mode)) /* a pipe has nothing to cut */
+        return zn_metrics_create(path, metrics);
+    ZN_TRY(open_log(path, "a+e", &m));
+    rewind(m->file);
+    off_t end = end_of_step(m->file, step);
+    if (ferror(m->file) || fseeko(m->file, end, SEEK_SET) != 0 || ftruncate(fileno(m->file), end) != 0) {
+        fail_log(path);
+        zn_metrics_destroy(m);
+        return ZN_ERR_IO;
     }
     *metrics = m;
     return ZN_OK;
@@ -72,6 +118,6 @@ zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const z
     put_memory(f, s, ledger);
     fprintf(f, "}\n");
     if (fflush(f) != 0 || ferror(f))
-        return zn_fail(ZN_ERR_IO, "%s: cannot write the log: %s", m->path, strerror(errno));
+        return fail_log(m->path);
     return ZN_OK;
 }

@@ -8,6 +8,9 @@
 typedef struct zn_metrics zn_metrics;
 
 zn_status zn_metrics_create(const char *path, zn_metrics **metrics);
+
+/* Goes on with a log, which is cut back to the steps up to `step`; one that is not there is made. */
+zn_status zn_metrics_continue(const char *path, int64_t step, zn_metrics **metrics);
 zn_status zn_metrics_step(zn_metrics *metrics, const struct zn_step_report *step,
                           const zn_ledger *ledger);
 void zn_metrics_destroy(zn_metrics *metrics); /* NULL is legal */

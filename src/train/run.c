@@ -148,9 +148,12 @@ zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *optio
     const struct zn_world world = {
         .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage};
     ZN_TRY(zn_engine_create(&world, run->model->module, options, &run->plan, &run->engine));
-    if (run->files)
+    if (run->checkpoint)
+        ZN_TRY(zn_checkpoint_load(run->checkpoint, run->engine, run->model));
+    else if (run->files)
         ZN_TRY(zn_weights_load(run->engine, run->model, run->files, &run->style));
-    for (int i = 0; !run->files && i < run->model->module->n_params; i++)
-        ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
+    else
+        for (int i = 0; i < run->model->module->n_params; i++)
+            ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
     return zn_engine_publish(run->engine);
 }

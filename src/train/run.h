@@ -3,6 +3,7 @@
 #define ZN_TRAIN_RUN_H
 
 #include "base/machine.h"
+#include "checkpoint/load.h"
 #include "checkpoint/weights.h"
 #include "formats/tokens.h"
 #include "plan/fit.h"
@@ -17,6 +18,7 @@ struct zn_run {
     zn_json *config;
     zn_model *model;
     zn_model_files *files; /* NULL from scratch */
+    const zn_checkpoint *checkpoint; /* where it goes on from; NULL: at the beginning. Borrowed */
     struct zn_weights_style style;
     int threads;
     const char *isa;

@@ -37,6 +37,7 @@ void zn_train_options_init(struct zn_train_options *options)
         .recompute = -1,
         .seed = 1,
         .shuffle = true,
+        .keep = 2,
     };
 }
 
@@ -139,12 +140,14 @@ zn_status settings_resolve_steps(struct training *t)
     struct zn_train_options *o = &t->options;
     ZN_TRY(zn_tokens_n_windows(t->data, t->engine.time, &t->order.n_windows));
     double per_step = (double)(o->micro_batch * o->accumulate * zn_comm_n_ranks(t->run.comm));
+    int64_t first = zn_saving_first_step(t->saving);
+    double left = o->epochs * (double)t->order.n_windows - (double)zn_saving_consumed(t->saving, first);
     if (o->steps < 0)
-        o->steps = (int64_t)ceil(o->epochs * (double)t->order.n_windows / per_step);
+        o->steps = first + (left > 0 ? (int64_t)ceil(left / per_step) : 0);
     t->order.seed = o->seed;
     t->order.shuffle = o->shuffle;
     t->schedule.steps = o->steps;
-    return ZN_OK;
+    return zn_saving_check_data(t->saving);
 }
 
 /* A gradient that is used up in backward can be neither clipped nor scaled back nor delayed. */

@@ -63,13 +63,13 @@ static zn_status make_batches(struct training *t)
 static zn_status open_log(struct training *t)
 {
     const struct zn_train_options *o = &t->options;
-    if (zn_comm_rank(t->run.comm) != 0)
-        return ZN_OK;
-    if (o->log)
-        return zn_metrics_create(o->log, &t->metrics);
-    char *path;
-    ZN_TRY(zn_path_join(o->output, "metrics.jsonl", &path));
-    zn_status status = zn_metrics_create(path, &t->metrics);
+    int64_t resumed = zn_saving_resumed_step(t->saving);
+    char *path = NULL;
+    if (!o->log)
+        ZN_TRY(zn_path_join(o->output, "metrics.jsonl", &path));
+    const char *log = o->log ? o->log : path;
+    zn_status status = resumed >= 0 ? zn_metrics_continue(log, resumed, &t->metrics)
+                                    : zn_metrics_create(log, &t->metrics);
     free(path);
     return status;
 }
@@ -85,7 +85,7 @@ static zn_status open_inputs(struct training *t)
     ZN_TRY(settings_resolve_model(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
     if (zn_comm_rank(run->comm) == 0)
-        ZN_TRY(zn_output_check(o->output, o->model, o->overwrite));
+        ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
     return make_batches(t);
 }
 
@@ -125,6 +125,7 @@ static zn_status open_output(struct training *t)
         return ZN_OK;
     report_plan(t);
     ZN_TRY(zn_folder_create(o->output));
+    ZN_TRY(zn_saving_prepare(t->saving));
     ZN_TRY(zn_output_write_run(o->output, &t->run, o, &t->engine));
     return open_log(t);
 }
@@ -134,6 +135,8 @@ static zn_status set_up(struct training *t)
 {
     zn_comm *comm = t->run.comm;
     ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
+    ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->options, &t->engine, &t->order, &t->loss_scale},
+                          &t->saving));
     ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
     ZN_TRY(zn_agree_on_memory(&t->run));
@@ -146,14 +149,16 @@ static zn_status set_up(struct training *t)
     return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, &swap, t->options.seed));
 }
 
-/* Step s (from 0), accumulation a, rank r, row b takes sample ((s·A + a)·N + r)·B + b. */
+/* Step s (from 0), accumulation a, rank r, row b takes sample ((s·A + a)·N + r)·B + b, counted from where a run
+ * that goes on was. */
 static zn_status fill_batches(struct training *t, int64_t step, int64_t *n_targets)
 {
+    int64_t first = zn_saving_consumed(t->saving, step);
     *n_targets = 0;
     for (int64_t a = 0; a < t->engine.accumulate; a++) {
         for (int64_t b = 0; b < t->engine.micro_batch; b++) {
-            int64_t turn = (step * t->engine.accumulate + a) * zn_comm_n_ranks(t->run.comm);
-            int64_t sample = (turn + zn_comm_rank(t->run.comm)) * t->engine.micro_batch + b;
+            int64_t turn = a * zn_comm_n_ranks(t->run.comm) + zn_comm_rank(t->run.comm);
+            int64_t sample = first + turn * t->engine.micro_batch + b;
             ZN_TRY(zn_host_batch_fill(&t->batches[a], b, t->data, zn_order_window(&t->order, sample)));
         }
         *n_targets += zn_host_batch_n_targets(&t->batches[a]);
@@ -265,25 +270,30 @@ static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *v
     return report_step(t, &report);
 }
 
+static zn_status judge_step(struct training *t, int64_t step, const struct zn_verdict *verdict)
+{
+    if (!verdict->skipped)
+        t->n_skipped = 0;
+    else if (t->engine.type != ZN_F16 || zn_loss_scale_is_least(&t->loss_scale))
+        t->n_skipped++;
+    zn_loss_scale_update(&t->loss_scale, verdict->skipped);
+    if (t->n_skipped < MAX_SKIPPED)
+        return ZN_OK;
+    ZN_TRY(zn_comm_agree(t->run.comm, ZN_OK)); /* the first rank to leave ends all: the log is written */
+    return zn_fail(ZN_ERR_NUMERIC, "%d steps in a row were skipped, the last (%lld) because the %s", MAX_SKIPPED,
+                   (long long)step + 1, verdict->reason);
+}
+
 static zn_status run_steps(struct training *t)
 {
-    int n_skipped = 0;
-    for (int64_t step = 0; step < t->options.steps; step++) {
+    zn_saving_restore(t->saving, &t->n_skipped);
+    for (int64_t step = zn_saving_first_step(t->saving); step < t->options.steps; step++) {
         struct zn_verdict verdict;
         int64_t n_targets;
         ZN_TRY(one_step(t, step, &verdict, &n_targets));
-        if (n_targets == 0) /* says nothing about the numbers */
-            continue;
-        if (!verdict.skipped)
-            n_skipped = 0;
-        else if (t->engine.type != ZN_F16 || zn_loss_scale_is_least(&t->loss_scale))
-            n_skipped++;
-        zn_loss_scale_update(&t->loss_scale, verdict.skipped);
-        if (n_skipped == MAX_SKIPPED) {
-            ZN_TRY(zn_comm_agree(t->run.comm, ZN_OK)); /* the first rank to leave ends all: the log is written */
-            return zn_fail(ZN_ERR_NUMERIC, "%d steps in a row were skipped, the last (%lld) because the %s",
-                           MAX_SKIPPED, (long long)step + 1, verdict.reason);
-        }
+        if (n_targets > 0) /* else it says nothing about the numbers */
+            ZN_TRY(judge_step(t, step, &verdict));
+        ZN_TRY(zn_saving_after_step(t->saving, step + 1, t->n_skipped));
     }
     return ZN_OK;
 }
@@ -299,11 +309,15 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
         status = zn_engine_finish(t.run.engine);
     if (status == ZN_OK)
         status = zn_output_write_model(t.options.output, t.options.model, &t.run);
+    if (status == ZN_OK)
+        status = zn_saving_end(t.saving, t.options.steps, t.n_skipped);
     if (status == ZN_OK && t.run.listener.end)
         t.run.listener.end(t.run.listener.self, t.options.output);
-    /* Before there is a device, failures are agreed upon: the other ranks have them too, and can end in good order. */
-    if (status != ZN_OK && t.run.device)
+    /* Before there is a device, failures are agreed upon, as is a stop: the other ranks have them too, and can end in
+     * good order. */
+    if (status != ZN_OK && status != ZN_ERR_INTERRUPTED && t.run.device)
         zn_comm_abort(comm, status);
+    zn_saving_destroy(t.saving);
     zn_metrics_destroy(t.metrics);
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
         zn_host_batch_fini(&t.batches[a]);

@@ -7,6 +7,7 @@
 #include "train/metrics.h"
 #include "train/order.h"
 #include "train/run.h"
+#include "train/saving.h"
 #include "train/schedule.h"
 #include "zero/precision.h"
 
@@ -20,6 +21,8 @@ struct training {
     struct zn_order order;
     zn_token_source *data, *eval_data;
     zn_metrics *metrics;
+    zn_saving *saving;
+    int64_t n_skipped; /* steps skipped in a row */
     struct zn_host_batch *batches; /* one for each micro-batch of a step */
     const int32_t **ids, **targets; /* theirs */
     bool *frozen;                  /* by parameter index */

@@ -1,0 +1,287 @@
+/* Where a run begins: finding a checkpoint, holding it to the run's options, and the output folder's state before
+ * the first step. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "checkpoint/folder.h"
+#include "train/output.h"
+#include "train/saving_private.h"
+
+/* ---- What must be as it was ---- */
+
+static zn_status check_int(const zn_checkpoint *c, const char *flag, int64_t saved, int64_t now)
+{
+    if (saved == now)
+        return ZN_OK;
+    return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with %s %lld, this run has %lld; to begin a new run from its "
+                   "weights give --model %s", c->folder, flag, (long long)saved, (long long)now, c->folder);
+}
+
+static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
+{
+    const struct zn_train_options *o = s->setup.options;
+    const struct zn_run_state *state = &c->state;
+    ZN_TRY(zn_checkpoint_check_config(c, o->model));
+    if (strcmp(state->optimizer, o->optimizer) != 0)
+        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with --optimizer %s, this run has %s", c->folder,
+                       state->optimizer, o->optimizer);
+    if (s->setup.engine->optimizer == ZN_SGD && s->setup.engine->momentum != 0 && !state->has[ZN_STATE_EXP_AVG])
+        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made without --momentum, this run has %g", c->folder, o->momentum);
+    ZN_TRY(check_int(c, "--seed", (int64_t)state->seed, (int64_t)o->seed));
+    ZN_TRY(check_int(c, "--seq-len", state->seq_len, s->setup.engine->time));
+    if (state->shuffle != o->shuffle)
+        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with %s data, this run has them %s", c->folder,
+                       state->shuffle ? "shuffled" : "unshuffled", o->shuffle ? "shuffled" : "in their order");
+    return ZN_OK;
+}
+
+zn_status zn_saving_check_data(const zn_saving *s)
+{
+    const struct zn_train_options *o = s->setup.options;
+    if (s->checkpoint && o->steps < s->first_step)
+        return zn_fail(ZN_ERR_USAGE, "--steps %lld: is the total, and %s has %lld behind it", (long long)o->steps,
+                       s->checkpoint->folder, (long long)s->first_step);
+    if (!s->checkpoint || s->checkpoint->state.n_windows == s->setup.order->n_windows)
+        return ZN_OK;
+    return zn_fail(ZN_ERR_USAGE, "--resume: the data have %lld windows, those of %s had %lld: they are not the same; to "
+                   "train its weights on other data give --model %s",
+                   (long long)s->setup.order->n_windows, s->checkpoint->folder,
+                   (long long)s->checkpoint->state.n_windows, s->checkpoint->folder);
+}
+
+/* ---- Finding ---- */
+
+static void note(void *self, const char *text)
+{
+    zn_run_note(self, "%s", text);
+}
+
+/* Going back to an older checkpoint must leave no newer one that a later --resume would take instead. */
+static zn_status check_later(const zn_saving *s)
+{
+    int64_t *steps;
+    size_t n_steps;
+    zn_status status = ZN_OK;
+    ZN_TRY(zn_checkpoints_list(s->folder, &steps, &n_steps));
+    for (size_t i = 0; i < n_steps && steps[i] > s->first_step && status == ZN_OK; i++) {
+        char name[ZN_CHECKPOINT_NAME], *path;
+        zn_checkpoint *later = NULL;
+        status = zn_path_join(s->folder, zn_checkpoint_name(steps[i], name), &path);
+        if (status == ZN_OK && zn_checkpoint_open(path, &later) == ZN_OK)
+            status = zn_fail(ZN_ERR_USAGE, "--output %s: holds a later checkpoint, %s, than the one to go on from; "
+                             "remove it or give another folder", s->setup.options->output, name);
+        zn_checkpoint_close(later);
+        free(path);
+    }
+    free(steps);
+    return status;
+}
+
+static zn_status find(zn_saving *s)
+{
+    struct zn_run *run = s->setup.run;
+    const struct zn_train_options *o = s->setup.options;
+    const char *from = o->resume_from ? o->resume_from : o->output;
+    zn_checkpoint *found;
+    ZN_TRY(zn_checkpoint_find(run->comm, from, note, run, &found));
+    if (!found && o->resume_from)
+        return zn_fail(ZN_ERR_INPUT, "--resume=%s: no whole checkpoint there", from);
+    if (!found) {
+        zn_run_note(run, "--resume: %s holds no checkpoint to go on from: starting at the beginning", from);
+        return ZN_OK;
+    }
+    s->checkpoint = found;
+    s->first_step = s->last_saved = found->state.step;
+    s->first_window = found->state.consumed;
+    zn_status status = check_options(s, found);
+    if (status == ZN_OK && o->resume_from && zn_comm_rank(run->comm) == 0)
+        status = check_later(s);
+    ZN_TRY(zn_comm_agree(run->comm, status));
+    run->checkpoint = found;
+    zn_run_note(run, "goes on from %s, after step %lld", found->folder, (long long)found->state.step);
+    return ZN_OK;
+}
+
+static zn_status check_usage(const struct zn_train_options *o)
+{
+    if (o->resume && o->overwrite)
+        return zn_fail(ZN_ERR_USAGE, "--resume and --overwrite: give one of them");
+    if (o->keep > 0 && o->seed > INT64_MAX)
+        return zn_fail(ZN_ERR_USAGE, "--seed %llu: checkpoints hold seeds below 2^63", (unsigned long long)o->seed);
+    return ZN_OK;
+}
+
+static zn_status take_lock(zn_saving *s)
+{
+    const struct zn_train_options *o = s->setup.options;
+    if (s->lock >= 0 || zn_comm_rank(s->setup.run->comm) != 0 || !zn_folder_exists(o->output))
+        return ZN_OK;
+    return zn_output_lock(o->output, &s->lock);
+}
+
+static zn_status open_folder(zn_saving *s)
+{
+    const char *file_bytes = getenv("ZINC_TEST_FILE_BYTES"); /* many small files of a small model */
+    ZN_TRY(check_usage(s->setup.options));
+    s->file_bytes = file_bytes ? strtoull(file_bytes, NULL, 10) : 0;
+    ZN_TRY(zn_path_join(s->setup.options->output, ZN_CHECKPOINTS, &s->folder));
+    return take_lock(s);
+}
+
+zn_status zn_saving_open(const struct zn_saving_setup *setup, zn_saving **saving)
+{
+    zn_saving *s = calloc(1, sizeof *s);
+    zn_comm *comm = setup->run->comm;
+    zn_status status = ZN_OK;
+    if (s) {
+        s->setup = *setup;
+        s->lock = -1;
+        status = open_folder(s);
+    } else {
+        status = zn_fail(ZN_ERR_MEMORY, "no memory for checkpoints");
+    }
+    status = zn_comm_agree(comm, status);
+    if (status == ZN_OK && setup->options->resume)
+        status = find(s);
+    if (status != ZN_OK) {
+        zn_saving_destroy(s);
+        return status;
+    }
+    *saving = s;
+    return ZN_OK;
+}
+
+/* ---- The output folder ---- */
+
+static zn_status remove_all(const char *folder)
+{
+    int64_t *steps;
+    size_t n_steps;
+    zn_status status = ZN_OK;
+    ZN_TRY(zn_checkpoints_list(folder, &steps, &n_steps));
+    for (size_t i = 0; i < n_steps && status == ZN_OK; i++)
+        status = zn_checkpoint_remove(folder, steps[i]);
+    free(steps);
+    return status;
+}
+
+static zn_status make_configuration(zn_saving *s)
+{
+    zn_text text;
+    zn_text_init(&text);
+    zn_output_add_run(&text, s->setup.run, s->setup.options, s->setup.engine);
+    zn_status status = zn_text_status(&text);
+    if (status == ZN_OK)
+        s->configuration = text.data; /* ours now */
+    else
+        zn_text_fini(&text);
+    return status;
+}
+
+/* Both as text; NULL where a key is neither a number nor a text. */
+static const char *value_text(zn_json *object, const char *key, char text[64])
+{
+    const char *string;
+    double number;
+    if (zn_json_type_at(object, key) == ZN_JSON_STRING && zn_json_get_string(object, key, &string) == ZN_OK)
+        return string;
+    if (zn_json_type_at(object, key) != ZN_JSON_NUMBER || zn_json_get_number(object, key, &number) != ZN_OK)
+        return NULL;
+    snprintf(text, 64, "%.17g", number);
+    return text;
+}
+
+/* Says what of the configuration is not as it was: allowed, but not unseen. */
+static zn_status note_differences(const zn_saving *s)
+{
+    static const char *const keys[] = {"precision", "steps",        "micro_batch", "accumulate", "lr",     "beta1",
+                                       "beta2",     "eps",          "momentum",    "warmup",     "min_lr", "clip",
+                                       "ranks",     "weight_decay", "lr_schedule", "reduce",     "isa"};
+    zn_json *now, *saved;
+    zn_text list;
+    zn_text_init(&list);
+    ZN_TRY(zn_json_load_buffer(s->configuration, strlen(s->configuration), "run.json", &now));
+    zn_status status = zn_json_get_object_or_null(s->checkpoint->root, "configuration", &saved);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && status == ZN_OK && saved; i++) {
+        char a[64], b[64];
+        const char *was = value_text(saved, keys[i], a), *is = value_text(now, keys[i], b);
+        if (was && is && strcmp(was, is) != 0)
+            zn_text_add(&list, "%s%s %s (was %s)", list.n_bytes ? ", " : "", keys[i], is, was);
+    }
+    if (list.n_bytes > 0)
+        zn_run_note(s->setup.run, "differs from the checkpoint's run: %s", list.data);
+    zn_text_fini(&list);
+    zn_json_destroy(now);
+    return status;
+}
+
+/* Checkpoints come and go; the model of a run must not be one of its own. */
+static zn_status check_model(const zn_saving *s)
+{
+    char model[PATH_MAX], folder[PATH_MAX];
+    const struct zn_train_options *o = s->setup.options;
+    if (!realpath(o->model, model) || !realpath(s->folder, folder))
+        return ZN_OK;
+    size_t n = strlen(folder);
+    if (strncmp(model, folder, n) != 0 || model[n] != '/')
+        return ZN_OK;
+    return zn_fail(ZN_ERR_USAGE, "--model %s: is a checkpoint of --output %s, where they come and go; give another "
+                   "--output", o->model, o->output);
+}
+
+zn_status zn_saving_prepare(zn_saving *s)
+{
+    const struct zn_train_options *o = s->setup.options;
+    bool was_locked = s->lock >= 0;
+    ZN_TRY(take_lock(s));
+    ZN_TRY(check_model(s));
+    if (!was_locked) /* another run may have come and gone since the folder was looked at */
+        ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
+    ZN_TRY(zn_checkpoints_clean(s->folder));
+    if (o->overwrite)
+        ZN_TRY(remove_all(s->folder));
+    ZN_TRY(make_configuration(s));
+    return s->checkpoint ? note_differences(s) : ZN_OK;
+}
+
+/* ---- The start ---- */
+
+int64_t zn_saving_resumed_step(const zn_saving *s)
+{
+    return s->checkpoint ? s->first_step : -1;
+}
+
+int64_t zn_saving_first_step(const zn_saving *s)
+{
+    return s->first_step;
+}
+
+int64_t zn_saving_consumed(const zn_saving *s, int64_t step)
+{
+    const struct zn_engine_options *e = s->setup.engine;
+    return s->first_window +
+           (step - s->first_step) * e->accumulate * e->micro_batch * zn_comm_n_ranks(s->setup.run->comm);
+}
+
+void zn_saving_restore(const zn_saving *s, int64_t *n_skipped)
+{
+    const struct zn_train_options *o = s->setup.options;
+    *n_skipped = 0;
+    if (o->stop) /* the first question tells that stopping makes sense from now on */
+        o->stop(o->stop_self);
+    if (!s->checkpoint)
+        return;
+    const struct zn_run_state *state = &s->checkpoint->state;
+    zn_loss_scale *scale = s->setup.loss_scale;
+    *n_skipped = state->n_skipped;
+    if (!scale->options.dynamic || strcmp(state->precision, o->precision) != 0)
+        return;
+    scale->scale = state->scale;
+    scale->step = state->scale_step;
+    scale->last_overflow = state->last_overflow;
+    scale->patience = state->patience;
+}

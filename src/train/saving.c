@@ -1,0 +1,204 @@
+/* When a run saves, in the foreground or behind it, and how it stops. */
+#include "train/saving.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "checkpoint/folder.h"
+#include "train/saving_private.h"
+
+/* What each rank brings after a step. */
+struct news {
+    int32_t signal;  /* it was told to stop */
+    int32_t settled; /* its part of the save in the background is done */
+};
+
+static const char *signal_name(int signal)
+{
+    switch (signal) {
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGINT:
+        return "SIGINT";
+    case SIGUSR1:
+        return "SIGUSR1";
+    }
+    return "a signal";
+}
+
+/* ---- One save ---- */
+
+static struct zn_run_state state_at(const zn_saving *s, int64_t step, int64_t n_skipped)
+{
+    const struct zn_saving_setup *setup = &s->setup;
+    return (struct zn_run_state){.step = step,
+                                 .updates = zn_engine_updates(setup->run->engine),
+                                 .n_skipped = n_skipped,
+                                 .n_windows = setup->order->n_windows,
+                                 .consumed = zn_saving_consumed(s, step),
+                                 .seq_len = setup->engine->time,
+                                 .seed = setup->options->seed,
+                                 .shuffle = setup->options->shuffle,
+                                 .scale = setup->loss_scale->scale,
+                                 .scale_step = setup->loss_scale->step,
+                                 .last_overflow = setup->loss_scale->last_overflow,
+                                 .patience = setup->loss_scale->patience,
+                                 .optimizer = setup->options->optimizer,
+                                 .precision = setup->options->precision};
+}
+
+static zn_status begin(zn_saving *s, int64_t step, int64_t n_skipped)
+{
+    struct zn_run *run = s->setup.run;
+    const struct zn_save_options options = {.engine = run->engine,
+                                            .comm = run->comm,
+                                            .model = run->model,
+                                            .style = &run->style,
+                                            .model_folder = s->setup.options->model,
+                                            .folder = s->folder,
+                                            .configuration = s->configuration,
+                                            .file_bytes = s->file_bytes,
+                                            .state = state_at(s, step, n_skipped)};
+    s->begun = zn_clock_now(&run->clock);
+    ZN_TRY(zn_save_begin(&options, &s->save));
+    s->last_saved = step;
+    return ZN_OK;
+}
+
+/* The new one is whole; older ones go. That they cannot be removed is no reason to end a run. */
+static void tell_and_prune(const zn_saving *s)
+{
+    struct zn_run *run = s->setup.run;
+    char name[ZN_CHECKPOINT_NAME], *path;
+    if (zn_comm_rank(run->comm) != 0)
+        return;
+    if (run->listener.saved && zn_path_join(s->folder, zn_checkpoint_name(s->last_saved, name), &path) == ZN_OK) {
+        run->listener.saved(run->listener.self, path, zn_clock_now(&run->clock) - s->begun);
+        free(path);
+    }
+    if (zn_checkpoints_prune(s->folder, s->setup.options->keep) != ZN_OK)
+        zn_run_note(run, "an old checkpoint stays: %s", zn_error_message());
+}
+
+static zn_status publish(zn_saving *s, zn_status settled)
+{
+    zn_status status = zn_save_publish(s->save, settled);
+    zn_save_destroy(s->save);
+    s->save = NULL;
+    if (status == ZN_OK)
+        tell_and_prune(s);
+    return status;
+}
+
+/* ---- In the background ---- */
+
+static void *settle(void *self)
+{
+    zn_saving *s = self;
+    s->status = zn_save_settle(s->save);
+    if (s->status != ZN_OK)
+        snprintf(s->message, sizeof s->message, "%s", zn_error_message());
+    atomic_store(&s->settled, true);
+    return NULL;
+}
+
+static zn_status start_settling(zn_saving *s)
+{
+    atomic_store(&s->settled, false);
+    int code = pthread_create(&s->thread, NULL, settle, s);
+    if (code != 0)
+        return zn_fail(ZN_ERR_IO, "--checkpoint-async: cannot start a thread: %s", strerror(code));
+    s->in_background = true;
+    return ZN_OK;
+}
+
+static zn_status join(zn_saving *s)
+{
+    pthread_join(s->thread, NULL);
+    s->in_background = false;
+    return s->status == ZN_OK ? ZN_OK : zn_fail_text(s->status, s->message);
+}
+
+static zn_status end_background(zn_saving *s)
+{
+    return s->in_background ? publish(s, join(s)) : ZN_OK;
+}
+
+/* ---- When ---- */
+
+static zn_status save_now(zn_saving *s, int64_t step, int64_t n_skipped, bool behind)
+{
+    ZN_TRY(end_background(s));
+    if (step == s->last_saved || s->setup.options->keep == 0)
+        return ZN_OK;
+    ZN_TRY(begin(s, step, n_skipped));
+    if (behind)
+        return zn_comm_agree(s->setup.run->comm, start_settling(s));
+    return publish(s, zn_save_settle(s->save));
+}
+
+/* The first rank's signal, and whether all are done with the save in the background. */
+static zn_status exchange_news(const zn_saving *s, struct news *news)
+{
+    zn_comm *comm = s->setup.run->comm;
+    const struct zn_train_options *o = s->setup.options;
+    int n_ranks = zn_comm_n_ranks(comm);
+    struct news *all = calloc((size_t)n_ranks, sizeof *all);
+    struct news mine = {.signal = o->stop ? o->stop(o->stop_self) : 0,
+                        .settled = s->in_background && atomic_load(&s->settled)};
+    if (!all)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
+    zn_status status = zn_comm_exchange(comm, &mine, sizeof mine, all);
+    *news = (struct news){.settled = true};
+    for (int r = 0; r < n_ranks; r++) {
+        if (news->signal == 0)
+            news->signal = all[r].signal;
+        news->settled &= all[r].settled;
+    }
+    free(all);
+    return status;
+}
+
+zn_status zn_saving_after_step(zn_saving *s, int64_t step, int64_t n_skipped)
+{
+    const struct zn_train_options *o = s->setup.options;
+    struct news news = {0};
+    if (o->stop || s->in_background)
+        ZN_TRY(exchange_news(s, &news));
+    if (s->in_background && news.settled)
+        ZN_TRY(end_background(s));
+    bool ends = news.signal != 0 && step < o->steps;
+    bool due = o->checkpoint_every > 0 && step % o->checkpoint_every == 0;
+    if (ends || due)
+        ZN_TRY(save_now(s, step, n_skipped, o->checkpoint_async && !ends));
+    if (!ends)
+        return ZN_OK;
+    return zn_fail(ZN_ERR_INTERRUPTED, "stopped by %s after step %lld of %lld; %s", signal_name(news.signal),
+                   (long long)step, (long long)o->steps,
+                   o->keep > 0 ? "a checkpoint is saved: --resume goes on from there"
+                               : "nothing is saved, as --keep is 0");
+}
+
+zn_status zn_saving_end(zn_saving *s, int64_t step, int64_t n_skipped)
+{
+    return save_now(s, step, n_skipped, false);
+}
+
+void zn_saving_destroy(zn_saving *s)
+{
+    if (!s)
+        return;
+    if (s->in_background)
+        pthread_join(s->thread, NULL);
+    zn_save_destroy(s->save);
+    if (s->lock >= 0)
+        close(s->lock);
+    zn_checkpoint_close(s->checkpoint);
+    free(s->configuration);
+    free(s->folder);
+    free(s);
+}

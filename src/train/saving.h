@@ -1,0 +1,55 @@
+/* Checkpoints of a run: where it begins, when it saves, and how it stops. */
+#ifndef ZN_TRAIN_SAVING_H
+#define ZN_TRAIN_SAVING_H
+
+#include "train/order.h"
+#include "train/run.h"
+#include "zero/precision.h"
+
+/* What a checkpoint is made of; borrowed for the life of the saving. */
+struct zn_saving_setup {
+    struct zn_run *run;
+    const struct zn_train_options *options; /* resolved by the time they are used */
+    const struct zn_engine_options *engine;
+    const struct zn_order *order;
+    zn_loss_scale *loss_scale;
+};
+
+typedef struct zn_saving zn_saving;
+
+/* Locks the output folder if it is there and, with --resume, finds the checkpoint to go on from (run->checkpoint) and
+ * refuses one of another model, optimizer or data order. Collective; blocks. */
+zn_status zn_saving_open(const struct zn_saving_setup *setup, zn_saving **saving);
+
+/* Ends what is under way in the background and gives the lock back. NULL is legal. */
+void zn_saving_destroy(zn_saving *saving);
+
+/* ---- Not collective ---- */
+
+/* Steps done before this run; -1: it does not go on from a checkpoint. */
+int64_t zn_saving_resumed_step(const zn_saving *saving);
+int64_t zn_saving_first_step(const zn_saving *saving); /* the same, but 0 */
+
+/* Windows of the data that are consumed before a step (from 0). */
+int64_t zn_saving_consumed(const zn_saving *saving, int64_t step);
+
+/* Once the data are open and the steps are known: a checkpoint of other data, or of more steps, is refused. */
+zn_status zn_saving_check_data(const zn_saving *saving);
+
+/* Rank 0, once the output folder is there and before anything is written to it: takes the lock, checks the folder once
+ * more, removes what dead runs left and, with --overwrite, the checkpoints of the run before. */
+zn_status zn_saving_prepare(zn_saving *saving);
+
+/* Before the first step: the loss scale and the count of skipped steps as they were. */
+void zn_saving_restore(const zn_saving *saving, int64_t *n_skipped);
+
+/* ---- Collective; block ---- */
+
+/* After each step, with the number of steps done: saves when it is due. ZN_ERR_INTERRUPTED on every rank once a rank was
+ * told to stop; a checkpoint is saved then. */
+zn_status zn_saving_after_step(zn_saving *saving, int64_t step, int64_t n_skipped);
+
+/* After the last step: everything is saved and in place. */
+zn_status zn_saving_end(zn_saving *saving, int64_t step, int64_t n_skipped);
+
+#endif
