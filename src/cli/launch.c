@@ -1,11 +1,19 @@
-/* Finds out which mpirun it is and calls it so that ranks may share cores, are not bound (Zinc
- * binds itself) and may run as root (containers). */
+/* Finds out which mpirun it is and starts it so that ranks may share cores, are not bound (Zinc
+ * binds itself) and may run as root (containers).
+ *
+ * mpirun answers SIGTERM and SIGINT by killing its ranks a second later, which is no time to save. It passes SIGUSR1 on to
+ * them, so that is what it gets from here. */
 #include "cli/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXTRA_WORDS = 16 };
@@ -45,6 +53,74 @@ static int copy_words(int argc, char **argv, char **words)
     return n;
 }
 
+static atomic_int mpirun_pid, n_asked;
+
+/* Once: save and leave. Again: just leave. */
+static void pass_on(int signal)
+{
+    (void)signal;
+    if (atomic_load(&mpirun_pid) > 0)
+        kill(atomic_load(&mpirun_pid), atomic_fetch_add(&n_asked, 1) == 0 ? SIGUSR1 : SIGTERM);
+}
+
+/* The child: out of the terminal's reach, so that Ctrl-C comes to us alone, and gone when we are. */
+static void become(char **words, const sigset_t *mask, int told)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(words[0], words);
+    int cause = errno;
+    if (write(told, &cause, sizeof cause) < 0) /* it has nobody to tell then */
+        _exit(126);
+    _exit(127);
+}
+
+static int wait_for(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Runs mpirun and ends this process with its code; returns only when it could not be started. */
+static zn_status run(char **words)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    sigset_t blocked, mask;
+    int told[2], cause = 0;
+    if (pipe2(told, O_CLOEXEC) != 0)
+        return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s", words[0], strerror(errno));
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        sigaddset(&blocked, signals[i]);
+    sigprocmask(SIG_BLOCK, &blocked, &mask); /* until there is someone to pass them on to */
+    pid_t pid = fork();
+    if (pid == 0)
+        become(words, &mask, told[1]);
+    cause = pid < 0 ? errno : 0;
+    close(told[1]);
+    if (pid > 0 && read(told[0], &cause, sizeof cause) == 0) {
+        atomic_store(&mpirun_pid, pid);
+        for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+            sigaction(signals[i], &action, NULL);
+        sigprocmask(SIG_SETMASK, &mask, NULL);
+        exit(wait_for(pid));
+    }
+    close(told[0]);
+    if (pid > 0)
+        wait_for(pid);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s (install an MPI, or name it with --mpirun)", words[0],
+                   strerror(cause));
+}
+
 zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv)
 {
     char self[4096], count[32];
@@ -76,9 +152,7 @@ zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv)
     else
         unsetenv("ZINC_TERMINAL");
     fflush(stdout);
-    execvp(mpirun, words);
-    zn_status status = zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s (install an MPI, or name it with --mpirun)",
-                               mpirun, strerror(errno));
+    zn_status status = run(words);
     free(words);
     return status;
 }

@@ -164,7 +164,9 @@ dies()
         sleep 0.1
     done
     ((i < 300)) || fail "$how: training did not begin: $(cat victim.out)"
-    mapfile -t ranks < <(of_job | grep -vx $job)
+    mapfile -t ranks < <(for rank in $(of_job | grep -vx $job); do
+        grep -qx zinc "/proc/$rank/comm" && echo "$rank"
+    done)
     ((${#ranks[@]} == 3)) || fail "$how: ${#ranks[@]} ranks, not 3"
     segments=$(for rank in "${ranks[@]}"; do grep -o '/dev/shm/[^ ]*' "/proc/$rank/maps"; done | sort -u)
     begin=$SECONDS
