@@ -17,11 +17,8 @@ enum { ZN_EXIT_DONE = 0, ZN_EXIT_FAILED = 1, ZN_EXIT_USAGE = 2 };
     X(plan, "where every byte and second of a run goes, before it runs")                           \
     X(bench, "measures, each beside the machine's limit")                                          \
     X(report, "one self-contained HTML page of a run")                                             \
+    X(checkpoint, "list, inspect, verify and export checkpoints")                                  \
     X(doctor, "what this machine has, and what each backend found")
-
-/* Those that are planned, refused by name. */
-#define ZN_CLI_LATER                                                                               \
-    "checkpoint"
 
 #define ZN_CLI_DECLARE(name, summary) int zn_cli_##name(int argc, char **argv);
 ZN_CLI_COMMANDS(ZN_CLI_DECLARE)

@@ -16,12 +16,7 @@ static const struct {
 #undef ENTRY
 };
 
-static const char *const later[] = {ZN_CLI_LATER};
-
-enum {
-    N_COMMANDS = sizeof commands / sizeof commands[0],
-    N_LATER = sizeof later / sizeof later[0],
-};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static const char *command_name(const void *context, size_t i)
 {
@@ -35,19 +30,10 @@ static void print_help(FILE *out)
     fprintf(out, "usage: zinc COMMAND [flags]; `zinc COMMAND --help` tells more\n\ncommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-10s  %s\n", commands[i].name, commands[i].summary);
-    fprintf(out, "\nnot in this build:");
-    for (size_t i = 0; i < N_LATER; i++)
-        fprintf(out, " %s%s", later[i], i + 1 < N_LATER ? "," : "\n");
 }
 
 static int refuse(const char *word)
 {
-    for (size_t i = 0; i < N_LATER; i++) {
-        if (strcmp(word, later[i]) == 0) {
-            fprintf(stderr, "zinc: `zinc %s`: not in this build\n", word);
-            return ZN_EXIT_USAGE;
-        }
-    }
     const char *near = zn_nearest_name(word, command_name, NULL);
     fprintf(stderr, "zinc: unknown %s %s%s%s; `zinc --help` lists them\n",
             word[0] == '-' ? "flag" : "command", word, near ? ", did you mean " : "",
