@@ -56,7 +56,7 @@ static struct zn_train_options new_options(const char *output, struct heard *hea
     o.micro_batch = o.accumulate = 2;
     o.seq_len = 16;
     o.threads = 1;
-    o.listener = (struct zn_train_listener){heard, hear_plan, hear_step, hear_note, NULL};
+    o.listener = (struct zn_train_listener){.self = heard, .plan = hear_plan, .step = hear_step, .note = hear_note};
     return o;
 }
 

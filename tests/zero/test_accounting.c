@@ -54,6 +54,7 @@ static void train(const char *folder, const char *precision, int stage, int n_ra
     o.recompute = 1;
     o.prefetch_bytes = 0; /* no reuse either */
     o.persist_below = 0;
+    o.keep = 0;
     assert_int_equal(train_on_ranks(&o, n_ranks), ZN_OK);
 }
 

@@ -35,6 +35,7 @@ static struct zn_train_options options_of(const char *model, const char *precisi
     o.shuffle = false;
     o.prefetch_bytes = 16 * 1024;
     o.persist_below = 0;
+    o.keep = 0;
     return o;
 }
 
