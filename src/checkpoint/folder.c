@@ -132,7 +132,19 @@ zn_status zn_checkpoints_prune(const char *folder, int64_t keep)
     return status;
 }
 
-zn_status zn_checkpoints_clean(const char *folder)
+static bool is_temporary_folder(const char *name)
+{
+    return strncmp(name, ZN_TEMPORARY, strlen(ZN_TEMPORARY)) == 0;
+}
+
+/* As base/files.h makes them: ".model.safetensors.4711-0.tmp". */
+static bool is_temporary_file(const char *name)
+{
+    size_t n = strlen(name);
+    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+static zn_status clean(const char *folder, bool (*is_left)(const char *name))
 {
     DIR *list = opendir(folder);
     struct dirent *entry;
@@ -141,7 +153,7 @@ zn_status zn_checkpoints_clean(const char *folder)
         return errno == ENOENT ? ZN_OK : fail_errno(folder, "cannot open the folder");
     while (status == ZN_OK && (entry = readdir(list))) {
         char *path;
-        if (strncmp(entry->d_name, ZN_TEMPORARY, strlen(ZN_TEMPORARY)) != 0)
+        if (!is_left(entry->d_name))
             continue;
         status = zn_path_join(folder, entry->d_name, &path);
         if (status != ZN_OK)
@@ -150,6 +162,16 @@ zn_status zn_checkpoints_clean(const char *folder)
         free(path);
     }
     closedir(list);
+    return status;
+}
+
+zn_status zn_checkpoints_clean(const char *output)
+{
+    char *folder;
+    ZN_TRY(clean(output, is_temporary_file));
+    ZN_TRY(zn_path_join(output, ZN_CHECKPOINTS, &folder));
+    zn_status status = clean(folder, is_temporary_folder);
+    free(folder);
     return status;
 }
 
@@ -205,13 +227,14 @@ static zn_status fail_held(const char *output, int fd)
                    output, who[0] ? ": " : "", who);
 }
 
-zn_status zn_output_lock(const char *output, int *fd)
+zn_status zn_output_lock(const char *output, int *fd, bool *is_locked)
 {
     char *path, host[65] = "", who[128];
     ZN_TRY(zn_path_join(output, ".lock", &path));
     int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     zn_status status = opened < 0 ? fail_errno(path, "cannot open the lock") : ZN_OK;
-    if (status == ZN_OK && flock(opened, LOCK_EX | LOCK_NB) != 0)
+    *is_locked = status == ZN_OK && flock(opened, LOCK_EX | LOCK_NB) == 0;
+    if (status == ZN_OK && !*is_locked && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK)
         status = errno == EWOULDBLOCK ? fail_held(output, opened) : fail_errno(path, "cannot lock");
     if (status == ZN_OK) {
         gethostname(host, sizeof host - 1);

@@ -26,8 +26,9 @@ zn_status zn_checkpoint_remove(const char *folder, int64_t step);
 /* Removes all but the newest `keep` of those that are whole by their sizes; what is broken is left alone. */
 zn_status zn_checkpoints_prune(const char *folder, int64_t keep);
 
-/* Removes what runs that died have left. The caller holds the lock. */
-zn_status zn_checkpoints_clean(const char *folder);
+/* Removes what runs that died have left among the checkpoints and in the output folder itself: half of a folder or a
+ * file. The caller holds the lock. */
+zn_status zn_checkpoints_clean(const char *output);
 
 /* Puts a finished temporary folder at the step's name, in place of what is there, and syncs. Another folder of that
  * name is removed afterwards. */
@@ -37,7 +38,7 @@ zn_status zn_checkpoint_put(const char *folder, const char *temporary, int64_t s
 zn_status zn_tree_remove(const char *path);
 
 /* Takes the lock OUTPUT/.lock, which is free again when fd is closed or the process ends. A folder that another
- * run holds is refused, naming that run. */
-zn_status zn_output_lock(const char *output, int *fd);
+ * run holds is refused, naming that run. *is_locked is false where the file system knows no locks. */
+zn_status zn_output_lock(const char *output, int *fd, bool *is_locked);
 
 #endif

@@ -16,6 +16,7 @@ struct zn_run_state {
     int64_t n_skipped; /* steps skipped in a row up to this one */
     /* The data: windows in all, windows consumed over all epochs, and what decides their order. */
     int64_t n_windows, consumed, seq_len;
+    uint64_t data_hash; /* of a sample of the data */
     uint64_t seed;
     bool shuffle;
     /* fp16: of the dynamic loss scale. */

@@ -104,7 +104,6 @@ static void add_options(struct fingerprint *f, const struct zn_train_options *o,
     add(f, "--checkpoint-every", "%lld", (long long)o->checkpoint_every);
     add(f, "--keep", "%lld", (long long)o->keep);
     add(f, "--checkpoint-async", "%d", o->checkpoint_async);
-    add(f, "--resume", "%d", o->resume);
 }
 
 static zn_status hash_config(const zn_json *config, uint64_t *hash)
@@ -132,8 +131,7 @@ static zn_status hash_weights(const zn_model_files *files, uint64_t *hash)
     return ZN_OK;
 }
 
-/* How much there is, and a sample of it. */
-static zn_status hash_data(const zn_token_source *data, uint64_t *hash)
+zn_status zn_data_fingerprint(const zn_token_source *data, uint64_t *hash)
 {
     *hash = 0;
     if (!data)
@@ -156,14 +154,15 @@ static zn_status take_fingerprint(const struct zn_run *run, const struct zn_trai
     *f = (struct fingerprint){0};
     ZN_TRY(hash_config(run->config, &config));
     ZN_TRY(hash_weights(run->files, &weights));
-    ZN_TRY(hash_data(data, &tokens));
-    ZN_TRY(hash_data(eval_data, &held_out));
+    ZN_TRY(zn_data_fingerprint(data, &tokens));
+    ZN_TRY(zn_data_fingerprint(eval_data, &held_out));
     add(f, "the program's version", "%s", zn_version());
     add_hash(f, "the model's config.json", config);
     add_hash(f, "the model's weights", weights);
     add_hash(f, "the data", tokens);
     add_hash(f, "the held-out data", held_out);
     add_options(f, options, engine);
+    add(f, "--resume", "%lld", run->checkpoint ? (long long)run->checkpoint->state.step : -1);
     return f->status;
 }
 

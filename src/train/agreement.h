@@ -11,6 +11,9 @@ zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_train_option
                           const struct zn_engine_options *engine, const zn_token_source *data,
                           const zn_token_source *eval_data);
 
+/* A hash of how many tokens there are and of a sample of them. Blocks on files. */
+zn_status zn_data_fingerprint(const zn_token_source *data, uint64_t *hash);
+
 /* Collective: the smallest of the ranks' memory limits, so that all plan the same. */
 zn_status zn_agree_on_memory(struct zn_run *run);
 

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "checkpoint/folder.h"
+#include "train/agreement.h"
 #include "train/output.h"
 #include "train/saving_private.h"
 
@@ -39,18 +40,25 @@ static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
     return ZN_OK;
 }
 
-zn_status zn_saving_check_data(const zn_saving *s)
+zn_status zn_saving_check_data(zn_saving *s)
 {
     const struct zn_train_options *o = s->setup.options;
+    ZN_TRY(zn_data_fingerprint(*s->setup.data, &s->data_hash));
     if (s->checkpoint && o->steps < s->first_step)
         return zn_fail(ZN_ERR_USAGE, "--steps %lld: is the total, and %s has %lld behind it", (long long)o->steps,
                        s->checkpoint->folder, (long long)s->first_step);
-    if (!s->checkpoint || s->checkpoint->state.n_windows == s->setup.order->n_windows)
+    if (!s->checkpoint)
         return ZN_OK;
+    const struct zn_run_state *state = &s->checkpoint->state;
+    if (state->n_windows == s->setup.order->n_windows && state->data_hash == s->data_hash)
+        return ZN_OK;
+    if (state->n_windows == s->setup.order->n_windows)
+        return zn_fail(ZN_ERR_USAGE, "--resume: the data are as many as those of %s, but not the same; to train its "
+                       "weights on other data give --model %s", s->checkpoint->folder, s->checkpoint->folder);
     return zn_fail(ZN_ERR_USAGE, "--resume: the data have %lld windows, those of %s had %lld: they are not the same; to "
                    "train its weights on other data give --model %s",
-                   (long long)s->setup.order->n_windows, s->checkpoint->folder,
-                   (long long)s->checkpoint->state.n_windows, s->checkpoint->folder);
+                   (long long)s->setup.order->n_windows, s->checkpoint->folder, (long long)state->n_windows,
+                   s->checkpoint->folder);
 }
 
 /* ---- Finding ---- */
@@ -120,7 +128,11 @@ static zn_status take_lock(zn_saving *s)
     const struct zn_train_options *o = s->setup.options;
     if (s->lock >= 0 || zn_comm_rank(s->setup.run->comm) != 0 || !zn_folder_exists(o->output))
         return ZN_OK;
-    return zn_output_lock(o->output, &s->lock);
+    bool is_locked;
+    ZN_TRY(zn_output_lock(o->output, &s->lock, &is_locked));
+    if (!is_locked)
+        zn_run_note(s->setup.run, "%s: its file system has no locks: see to it that no other run writes there", o->output);
+    return ZN_OK;
 }
 
 static zn_status open_folder(zn_saving *s)
@@ -241,7 +253,7 @@ zn_status zn_saving_prepare(zn_saving *s)
     ZN_TRY(check_model(s));
     if (!was_locked) /* another run may have come and gone since the folder was looked at */
         ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
-    ZN_TRY(zn_checkpoints_clean(s->folder));
+    ZN_TRY(zn_checkpoints_clean(o->output));
     if (o->overwrite)
         ZN_TRY(remove_all(s->folder));
     ZN_TRY(make_configuration(s));

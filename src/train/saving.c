@@ -41,6 +41,7 @@ static struct zn_run_state state_at(const zn_saving *s, int64_t step, int64_t n_
                                  .n_windows = setup->order->n_windows,
                                  .consumed = zn_saving_consumed(s, step),
                                  .seq_len = setup->engine->time,
+                                 .data_hash = s->data_hash,
                                  .seed = setup->options->seed,
                                  .shuffle = setup->options->shuffle,
                                  .scale = setup->loss_scale->scale,

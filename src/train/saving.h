@@ -12,6 +12,7 @@ struct zn_saving_setup {
     const struct zn_train_options *options; /* resolved by the time they are used */
     const struct zn_engine_options *engine;
     const struct zn_order *order;
+    zn_token_source *const *data; /* set by the time it is used */
     zn_loss_scale *loss_scale;
 };
 
@@ -33,8 +34,9 @@ int64_t zn_saving_first_step(const zn_saving *saving); /* the same, but 0 */
 /* Windows of the data that are consumed before a step (from 0). */
 int64_t zn_saving_consumed(const zn_saving *saving, int64_t step);
 
-/* Once the data are open and the steps are known: a checkpoint of other data, or of more steps, is refused. */
-zn_status zn_saving_check_data(const zn_saving *saving);
+/* Once the data are open and the steps are known: a checkpoint of other data, or of more steps, is refused. Blocks on
+ * files. */
+zn_status zn_saving_check_data(zn_saving *saving);
 
 /* Rank 0, once the output folder is there and before anything is written to it: takes the lock, checks the folder once
  * more, removes what dead runs left and, with --overwrite, the checkpoints of the run before. */

@@ -135,7 +135,8 @@ static zn_status set_up(struct training *t)
 {
     zn_comm *comm = t->run.comm;
     ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
-    ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->options, &t->engine, &t->order, &t->loss_scale},
+    ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->options, &t->engine, &t->order, &t->data,
+                                                    &t->loss_scale},
                           &t->saving));
     ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));

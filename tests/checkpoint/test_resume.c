@@ -518,6 +518,14 @@ static void what_must_match_is_refused_by_name(void **state)
     o.data = other_data;
     o.n_data = 2;
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "the data have 274 windows", "had 137");
+    size_t n = 0;
+    char *tokens = slurp(ZN_TEST_DATA "/parity", "tokens.bin", &n);
+    tokens[1024 + 2 * 3] ^= 1;
+    const char *const changed[] = {make_file("changed.bin", tokens, n)};
+    free(tokens);
+    o = good;
+    o.data = changed;
+    FAILS(train_on_ranks(&o, 2), ZN_ERR_USAGE, "the data are as many as those of", "but not the same");
     o = good;
     o.steps = 5;
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "--steps 5", "has 6 behind it");
@@ -556,10 +564,12 @@ static void two_runs_in_one_folder_are_refused(void **state)
     (void)state;
     struct watch watch;
     int lock;
+    bool is_locked;
     struct zn_train_options o = new_options("locked", &watch);
     o.keep = 1;
     OK(train_on_ranks(&o, 1));
-    OK(zn_output_lock(in_folder("locked"), &lock));
+    OK(zn_output_lock(in_folder("locked"), &lock, &is_locked));
+    assert_true(is_locked);
     o.resume = true;
     FAILS(train_on_ranks(&o, 2), ZN_ERR_USAGE, "another run is writing to this folder: process ", "locked");
     o.resume = false;
@@ -570,10 +580,12 @@ static void two_runs_in_one_folder_are_refused(void **state)
     /* What a dead run left goes. */
     OK(zn_folder_create(in_folder("locked/checkpoints/.tmp-step-00000009-77")));
     make_text("locked/checkpoints/.tmp-step-00000009-77/model.safetensors", "half");
+    make_text("locked/.model.safetensors.77-0.tmp", "half");
     o.overwrite = false;
     o.resume = true;
     OK(train_on_ranks(&o, 1));
     assert_int_equal(n_entries(in_folder("locked/checkpoints")), 1);
+    assert_false(zn_file_exists(in_folder("locked/.model.safetensors.77-0.tmp")));
     forget("locked");
 }
 

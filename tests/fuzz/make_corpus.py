@@ -136,6 +136,28 @@ def make_report():
     write("fuzz_report", "cut", whole[:-60])
     write("fuzz_report", "no_run", b"\n" + lines[1].encode() + b"\n")
     write("fuzz_report", "strange", b'{}\n{"step":1,"loss":NaN,"lr":-inf}\n{"step":2,"loss":1e99}\n\0\n<b>\n')
+def make_checkpoint():
+    digest = "0123456789abcdef"
+    tensors = [{"name": "__header__", "bytes": 10, "hash": digest}, {"name": "x", "bytes": 10, "hash": digest}]
+    files = [{"name": "a.safetensors", "bytes": 20, "blocks": [digest], "tensors": tensors},
+             {"name": "b.json", "bytes": 1 << 24, "blocks": [digest]}, {"name": "c", "bytes": 0, "blocks": []}]
+    listed = {"format": 1, "hash": "xxh3-64", "block_bytes": 1 << 24, "files": files}
+    state = {"format": 1, "step": 4, "updates": 3, "skipped_in_a_row": 1,
+             "data": {"windows": 137, "consumed": 8, "seq_len": 16, "seed": 1, "shuffle": True, "sample": digest},
+             "loss_scale": {"scale": 65536, "step": 4, "last_overflow": -1, "patience": 2}, "optimizer": "adamw",
+             "precision": "bf16", "dtype": "bf16", "masters": "optimizer", "states": ["master", "exp_avg", "exp_avg_sq"],
+             "configuration": {}}
+    seeds = {
+        "list": json.dumps(listed)[:-1],  # the fuzzer ends it with the hash of itself
+        "list_twice": json.dumps(listed | {"files": files[:1] * 2})[:-1],
+        "list_out": json.dumps(listed | {"files": [files[0] | {"name": "../a"}]})[:-1],
+        "list_later": json.dumps(listed | {"format": 2})[:-1],
+        "state": json.dumps(state),
+        "state_fp32": json.dumps(state | {"dtype": "fp32", "masters": "model", "states": []}),
+        "state_later": json.dumps(state | {"format": 2}),
+    }
+    for name, data in seeds.items():
+        write("fuzz_checkpoint", name, data.encode())
 
 
 make_safetensors()
@@ -146,3 +168,4 @@ make_chat()
 make_tokenizer()
 make_cluster()
 make_report()
+make_checkpoint()
