@@ -29,16 +29,21 @@ static zn_status put(const struct loading *l, const zn_param *p, zn_state state,
     return zn_engine_write_state(l->engine, p, state, first, l->piece, n);
 }
 
+/* What is to be read from element `from` on. */
+static struct zn_range next_range(const struct loading *l, const zn_param *p, int64_t from)
+{
+    return l->engine ? zn_engine_brings(l->engine, p, from) : (struct zn_range){from, p->n_elements - from};
+}
+
 static zn_status load_tensor(const struct loading *l, const zn_st_file *file, const struct zn_st_tensor *t,
                              const zn_param *p, zn_state state)
 {
-    struct zn_range range = {0, p->n_elements};
-    if (l->engine)
-        range = zn_engine_brings(l->engine, p);
-    for (int64_t at = 0; at < range.n; at += PIECE) {
-        int64_t n = range.n - at < PIECE ? range.n - at : PIECE;
-        ZN_TRY(zn_st_read_f32(file, t, range.first + at, n, l->piece));
-        ZN_TRY(put(l, p, state, range.first + at, n));
+    struct zn_range range = next_range(l, p, 0);
+    while (range.n > 0) {
+        int64_t n = range.n < PIECE ? range.n : PIECE;
+        ZN_TRY(zn_st_read_f32(file, t, range.first, n, l->piece));
+        ZN_TRY(put(l, p, state, range.first, n));
+        range = next_range(l, p, range.first + n);
     }
     l->seen[(int)state * l->model->module->n_params + p->index] = true;
     return ZN_OK;

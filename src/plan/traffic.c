@@ -27,7 +27,8 @@ zn_status zn_traffic_count(const zn_model *model, const struct zn_engine_options
     struct zn_traffic t = {0};
     zn_units units;
     uint64_t others = (uint64_t)n_ranks - 1, width = zn_dtype_bytes(o->type);
-    ZN_TRY(zn_units_init(&units, model->module, o->type, n_ranks));
+    ZN_TRY(zn_units_init(&units, model->module,
+                         &(struct zn_units_options){.type = o->type, .n_ranks = n_ranks, .tile_bytes = o->tile_bytes}));
     for (int u = 0; u < units.n_units; u++) {
         uint64_t piece = others * (uint64_t)units.units[u].partition;
         t.reduce += piece * width * reductions(model, o, u);

@@ -36,10 +36,10 @@ static inline zn_status fill_states(zn_engine *engine, const zn_module *module)
     for (int k = 0; k < ZN_N_STATES; k++) {
         for (int i = 0; i < module->n_params && zn_engine_has_state(engine, (zn_state)k); i++) {
             const zn_param *p = &module->params[i];
-            struct zn_range own = zn_engine_brings(engine, p);
-            for (int64_t at = 0; at < own.n; at++) {
-                float value = state_value(p, (zn_state)k, own.first + at);
-                ZN_TRY(zn_engine_write_state(engine, p, (zn_state)k, own.first + at, &value, 1));
+            for (struct zn_range own = zn_engine_brings(engine, p, 0); own.n > 0;
+                 own = zn_engine_brings(engine, p, own.first + 1)) {
+                float value = state_value(p, (zn_state)k, own.first);
+                ZN_TRY(zn_engine_write_state(engine, p, (zn_state)k, own.first, &value, 1));
             }
         }
     }
@@ -53,13 +53,13 @@ static inline zn_status check_states(zn_engine *engine, const zn_module *module)
     for (int k = 0; k < ZN_N_STATES; k++) {
         for (int i = 0; i < module->n_params && zn_engine_has_state(engine, (zn_state)k); i++) {
             const zn_param *p = &module->params[i];
-            struct zn_range own = zn_engine_brings(engine, p);
-            for (int64_t at = 0; at < own.n; at++) {
+            for (struct zn_range own = zn_engine_brings(engine, p, 0); own.n > 0;
+                 own = zn_engine_brings(engine, p, own.first + 1)) {
                 float value;
-                ZN_TRY(zn_engine_read_state(engine, p, (zn_state)k, own.first + at, &value, 1));
-                if (value != state_value(p, (zn_state)k, own.first + at))
+                ZN_TRY(zn_engine_read_state(engine, p, (zn_state)k, own.first, &value, 1));
+                if (value != state_value(p, (zn_state)k, own.first))
                     return zn_fail(ZN_ERR_INTERNAL, "%s of %s differs at %lld", zn_state_name((zn_state)k), p->name,
-                                   (long long)(own.first + at));
+                                   (long long)own.first);
             }
         }
     }
@@ -70,12 +70,14 @@ static inline zn_status start_engine(struct engine_job *job, struct zn_run *run)
 {
     int64_t seq_len = 16;
     struct zn_engine_options options = {.trains = true, .type = job->type, .optimizer = job->optimizer, .micro_batch = 1,
-                                        .time = 16, .accumulate = 1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+                                        .time = 16, .accumulate = 1, .delay_after = -1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
     ZN_TRY(zn_run_open_model(run, job->model, false, &seq_len));
     ZN_TRY(zn_run_measure(run, 1, 0));
     run->style.dtype = job->dtype;
-    ZN_TRY(zn_run_plan(run, &options, &(struct zn_choices){.stage = job->stage, .recompute = 0, .reduce_every = -1}));
-    return zn_run_start(run, &options, 1);
+    struct zn_choices choices = zn_choices_open();
+    choices.stage = job->stage;
+    ZN_TRY(zn_run_plan(run, &options, &choices));
+    return zn_run_start(run, &options, NULL, 1);
 }
 
 static inline void *run_engine(void *self)
