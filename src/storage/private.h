@@ -24,7 +24,7 @@ struct zn_storage {
     uint64_t n_bytes;
     uint64_t bytes_read, bytes_written;
     size_t buffer_bytes, registered_bytes;
-    char description[160];
+    char description[256];
 };
 
 #endif

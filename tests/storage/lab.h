@@ -61,11 +61,15 @@ static inline uint32_t lab_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
+/* Pages that differ from each other in their first and last words: cheap, and none can stand in for
+ * another. */
 static inline void lab_fill(unsigned char *memory, size_t n_bytes, uint64_t *state)
 {
-    for (size_t i = 0; i < n_bytes; i += sizeof(uint32_t)) {
-        uint32_t word = lab_random(state);
+    for (size_t i = 0; i < n_bytes; i += ALIGN) {
+        uint64_t word = ((uint64_t)lab_random(state) << 32) + lab_random(state);
+        memset(memory + i, (int)(word & 0xff), ALIGN);
         memcpy(memory + i, &word, sizeof word);
+        memcpy(memory + i + ALIGN - sizeof word, &word, sizeof word);
     }
 }
 
