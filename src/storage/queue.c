@@ -68,11 +68,13 @@ static void plant_fault(const struct block_queue *q, struct block *b)
 {
     if (!q->has_fault || b->request->number != q->fault.at_request || b->request->n_taken > 0)
         return;
-    if (q->fault.short_transfer)
-        b->n_ask = b->n_bytes / 2 / ZN_STORAGE_ALIGNMENT * ZN_STORAGE_ALIGNMENT;
-    if (b->n_ask == 0) /* too small to be halved */
-        b->n_ask = b->n_bytes;
-    b->fault = q->fault.error;
+    size_t half = b->n_bytes / 2 / ZN_STORAGE_ALIGNMENT * ZN_STORAGE_ALIGNMENT;
+    if (q->fault.short_transfer && half > 0) {
+        b->n_ask = half;
+        b->next_fault = q->fault.error;
+    } else {
+        b->fault = q->fault.error;
+    }
 }
 
 /* With the lock held: cuts a block off the first request, up to the end of the stripe. */
@@ -160,10 +162,10 @@ static void end_block(struct block_queue *q, struct block *b, const char *cause)
 
 bool queue_finish(struct block_queue *q, struct block *b, int64_t result)
 {
-    if (b->fault) {
+    if (b->fault)
         result = -b->fault;
-        b->fault = 0;
-    }
+    b->fault = b->next_fault;
+    b->next_fault = 0;
     if (result == (int64_t)b->n_bytes) {
         end_block(q, b, NULL);
         return false;

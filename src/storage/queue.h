@@ -31,6 +31,7 @@ struct block {
     size_t n_bytes; /* that are left */
     size_t n_ask;   /* that the engine shall ask for now */
     int fault;      /* errno to report instead of the result */
+    int next_fault; /* the same of the next attempt */
     int n_idle;     /* attempts one after the other that moved nothing */
 };
 

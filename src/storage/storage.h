@@ -73,7 +73,7 @@ struct zn_storage_options {
 struct zn_storage_fault {
     uint64_t at_request; /* counted from 0, reads and writes together */
     int error;           /* errno of the failure, or 0 */
-    bool short_transfer; /* instead: only half of it moves, once */
+    bool short_transfer; /* before that half of it moves; where error is 0, the rest does next */
 };
 
 /* Real files: one a path, unnamed (O_TMPFILE, or unlinked at once), mode 0600. */

@@ -40,6 +40,32 @@ static void a_short_transfer_is_completed(void **state)
     }
 }
 
+/* The second half fails, which also shows that there was a first one. */
+static void a_transfer_can_fail_half_way(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < COUNT(both_engines); e++) {
+        struct zn_storage_fault fault = {.at_request = 2, .error = EIO, .short_transfer = true};
+        zn_storage *s = faulty(both_engines[e], &fault);
+        if (!s)
+            continue;
+        unsigned char *memory = lab_memory(BYTES), *found = lab_memory(BYTES);
+        round_trip(s, 0); /* requests 0 and 1 */
+        FAILS(lab_write(s, 2 * BLOCK, memory, BLOCK), ZN_ERR_IO, "cannot write 32768 bytes at offset 163840",
+              "Input/output error");
+        OK(lab_read(s, 2 * BLOCK, found, BLOCK / 2));
+        assert_memory_equal(found, memory, BLOCK / 2);
+        zn_storage_destroy(s);
+        fault.at_request = 0;
+        s = faulty(both_engines[e], &fault);
+        FAILS(lab_read(s, 0, memory, BLOCK), ZN_ERR_IO, "cannot read 32768 bytes at offset 32768",
+              "Input/output error");
+        zn_storage_destroy(s);
+        free(memory);
+        free(found);
+    }
+}
+
 static void an_interrupted_transfer_goes_again(void **state)
 {
     (void)state;
@@ -84,6 +110,30 @@ static void a_failed_transfer_says_where_and_why(void **state)
             zn_storage_destroy(s);
             free(memory);
         }
+    }
+}
+
+/* One block at a time: when the first fails, the others are left as they were. */
+static void after_a_failure_nothing_more_begins(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < COUNT(both_engines); e++) {
+        struct zn_storage_fault fault = {.at_request = 1, .error = EIO};
+        struct zn_storage_options o = lab_options(both_engines[e], BYTES);
+        o.depth = 1;
+        o.fault = &fault;
+        zn_storage *s = lab_create(&o);
+        if (!s)
+            continue;
+        unsigned char *old = lab_memory(BYTES), *new = lab_memory(BYTES);
+        memset(old, 1, BYTES);
+        OK(lab_write(s, 0, old, BYTES));
+        assert_int_equal(lab_write(s, 0, new, BYTES), ZN_ERR_IO);
+        OK(lab_read(s, 0, new, BYTES));
+        assert_memory_equal(new + BLOCK, old + BLOCK, BYTES - BLOCK);
+        zn_storage_destroy(s);
+        free(old);
+        free(new);
     }
 }
 
@@ -164,8 +214,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_transfer_is_completed),
+        cmocka_unit_test(a_transfer_can_fail_half_way),
         cmocka_unit_test(an_interrupted_transfer_goes_again),
         cmocka_unit_test(a_failed_transfer_says_where_and_why),
+        cmocka_unit_test(after_a_failure_nothing_more_begins),
         cmocka_unit_test(a_failure_is_its_requests_alone),
         cmocka_unit_test(a_file_that_ends_is_an_error),
         cmocka_unit_test(the_environment_plants_faults),

@@ -65,6 +65,19 @@ static void check_whole(struct crowd *c)
     free(all);
 }
 
+/* Two pieces that meet within a region, a gap, a third one. */
+static void register_pieces(zn_storage *s, unsigned char *memory, zn_storage_engine engine)
+{
+    size_t middle = 16 * region_bytes + 10 * ALIGN, gap = 32 * region_bytes;
+    zn_storage_register(s, memory, middle);
+    zn_storage_register(s, memory + middle, gap - middle);
+    zn_storage_register(s, memory + gap + ALIGN, region_bytes);
+    if (engine == ZN_STORAGE_THREADS)
+        assert_int_equal(zn_storage_registered_bytes(s), 0);
+    else if (zn_storage_registered_bytes(s) != gap + region_bytes)
+        print_message("only %zu bytes could be registered here\n", zn_storage_registered_bytes(s));
+}
+
 /* Random requests, at most one for each region at a time. */
 static void run_crowd(const struct zn_storage_options *options, bool registered)
 {
@@ -73,11 +86,8 @@ static void run_crowd(const struct zn_storage_options *options, bool registered)
     if (!c.storage)
         return free(memory);
     zn_clock_init_real(&c.clock);
-    if (registered) {
-        zn_storage_register(c.storage, memory, N_REGIONS * region_bytes);
-        if (options->engine == ZN_STORAGE_THREADS)
-            assert_int_equal(zn_storage_registered_bytes(c.storage), 0);
-    }
+    if (registered)
+        register_pieces(c.storage, memory, options->engine);
     c.expected = lab_memory(N_REGIONS * region_bytes);
     lab_fill(c.expected, N_REGIONS * region_bytes, &c.random);
     OK(lab_write(c.storage, 0, c.expected, N_REGIONS * region_bytes));
