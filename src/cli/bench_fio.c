@@ -43,8 +43,9 @@ bool fio_find(char version[64])
     return found;
 }
 
-/* One job for each mode and depth. The files have no names, so fio finds them through this process. */
-static void write_command(zn_text *command, const int *fds, size_t n_fds, uint64_t n_bytes, bool direct)
+/* One job for each depth. The files have no names, so fio finds them through this process. */
+static void write_command(zn_text *command, const int *fds, size_t n_fds, uint64_t n_bytes, bool direct,
+                          enum bench_mode mode)
 {
     zn_text_add(command,
                 "fio --output-format=json --thread --direct=%d --ioengine=io_uring --bs=1M --fallocate=none "
@@ -52,10 +53,9 @@ static void write_command(zn_text *command, const int *fds, size_t n_fds, uint64
                 direct, (unsigned long long)n_bytes);
     for (size_t i = 0; i < n_fds; i++)
         zn_text_add(command, "%s/proc/%ld/fd/%d", i ? ":" : "", (long)getpid(), fds[i]);
-    for (int mode = 0; mode < BENCH_N_MODES; mode++)
-        for (int d = 0; d < FIO_N_DEPTHS; d++)
-            zn_text_add(command, " --name=%s-%d --stonewall --rw=%s --iodepth=%d", bench_mode_name[mode], fio_depth[d],
-                        fio_mode[mode], fio_depth[d]);
+    for (int d = 0; d < FIO_N_DEPTHS; d++)
+        zn_text_add(command, " --name=depth-%d --stonewall --rw=%s --iodepth=%d", fio_depth[d], fio_mode[mode],
+                    fio_depth[d]);
     zn_text_add(command, " 2>&1");
 }
 
@@ -78,27 +78,27 @@ static zn_status read_job(zn_json *job, uint64_t wanted, double *rate)
     return ZN_OK;
 }
 
-static zn_status read_jobs(zn_json *root, uint64_t n_bytes, double rate[BENCH_N_MODES][FIO_N_DEPTHS])
+static zn_status read_jobs(zn_json *root, uint64_t n_bytes, double rate[FIO_N_DEPTHS])
 {
     zn_json *jobs, *job;
     ZN_TRY(zn_json_get_array(root, "jobs", &jobs));
-    if (zn_json_n_items(jobs) != BENCH_N_MODES * FIO_N_DEPTHS)
-        return zn_json_fail(jobs, "%zu jobs, not %d", zn_json_n_items(jobs), BENCH_N_MODES * FIO_N_DEPTHS);
-    for (size_t i = 0; i < BENCH_N_MODES * FIO_N_DEPTHS; i++) {
+    if (zn_json_n_items(jobs) != FIO_N_DEPTHS)
+        return zn_json_fail(jobs, "%zu jobs, not %d", zn_json_n_items(jobs), FIO_N_DEPTHS);
+    for (size_t i = 0; i < FIO_N_DEPTHS; i++) {
         ZN_TRY(zn_json_item_object(jobs, i, &job));
-        ZN_TRY(read_job(job, n_bytes, &rate[i / FIO_N_DEPTHS][i % FIO_N_DEPTHS]));
+        ZN_TRY(read_job(job, n_bytes, &rate[i]));
     }
     return ZN_OK;
 }
 
-zn_status fio_run(const int *fds, size_t n_fds, uint64_t n_bytes, bool direct,
-                  double rate[BENCH_N_MODES][FIO_N_DEPTHS])
+zn_status fio_run(const int *fds, size_t n_fds, uint64_t n_bytes, bool direct, enum bench_mode mode,
+                  double rate[FIO_N_DEPTHS])
 {
     zn_text command, output;
     zn_json *root = NULL;
     zn_text_init(&command);
     zn_text_init(&output);
-    write_command(&command, fds, n_fds, n_bytes, direct);
+    write_command(&command, fds, n_fds, n_bytes, direct, mode);
     zn_status status = zn_text_status(&command);
     if (status == ZN_OK)
         status = run_command(command.data, &output);

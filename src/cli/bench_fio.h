@@ -18,9 +18,9 @@ extern const int fio_depth[FIO_N_DEPTHS];
 /* Whether fio is on PATH, and its version. Blocks. */
 bool fio_find(char version[64]);
 
-/* Bytes a second of each mode and depth, one after the other in one process. The files hold n_bytes
+/* Bytes a second of the mode at each depth, one after the other in one process. The files hold n_bytes
  * together. Blocks. */
-zn_status fio_run(const int *fds, size_t n_fds, uint64_t n_bytes, bool direct,
-                  double rate[BENCH_N_MODES][FIO_N_DEPTHS]);
+zn_status fio_run(const int *fds, size_t n_fds, uint64_t n_bytes, bool direct, enum bench_mode mode,
+                  double rate[FIO_N_DEPTHS]);
 
 #endif
