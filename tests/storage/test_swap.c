@@ -1,12 +1,7 @@
 /* Swap files: nobody sees them, they go with the process, and folders that do not suit are refused. */
 #include "storage/lab.h"
 
-#include <stddef.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 static void nobody_sees_the_file(void **state)
 {
@@ -153,19 +148,6 @@ static void memory_is_no_swap_unless_allowed(void **state)
 
 /* ---- With other rights ---- */
 
-static int check_round_trip(zn_storage *s)
-{
-    unsigned char *memory = lab_memory(1 << 20), *found = lab_memory(1 << 20);
-    uint64_t random = 1;
-    lab_fill(memory, 1 << 20, &random);
-    zn_storage_register(s, memory, 1 << 20);
-    zn_storage_register(s, found, 1 << 20);
-    print_message("%s, registered %zu bytes\n", zn_storage_description(s), zn_storage_registered_bytes(s));
-    int wrong = lab_write(s, 0, memory, 1 << 20) != ZN_OK || lab_read(s, 0, found, 1 << 20) != ZN_OK ||
-                memcmp(memory, found, 1 << 20) != 0;
-    return wrong; /* the memory stays: it may be registered */
-}
-
 static bool limit_locked_memory(rlim_t n_bytes)
 {
     struct rlimit limit = {n_bytes, n_bytes};
@@ -184,7 +166,7 @@ static int with_little_locked_memory(void)
         print_message("%s\n", zn_error_message());
         return status == ZN_ERR_UNSUPPORTED ? 77 : 2;
     }
-    if (check_round_trip(s) != 0)
+    if (!lab_round_trip(s, 1 << 20))
         return 3;
     int registered = zn_storage_registered_bytes(s) != 0;
     zn_storage_destroy(s);
@@ -210,7 +192,7 @@ static int without_locked_memory(void)
     zn_storage *s;
     if (!limit_locked_memory(0))
         return 1;
-    if (zn_storage_create_files(&o, &s) != ZN_OK || check_round_trip(s) != 0)
+    if (zn_storage_create_files(&o, &s) != ZN_OK || !lab_round_trip(s, 1 << 20))
         return 2;
     zn_storage_destroy(s);
     return 0;
@@ -221,48 +203,6 @@ static void it_works_without_locked_memory(void **state)
     (void)state;
     assert_int_equal(chmod(test_folder, 0777), 0);
     assert_int_equal(lab_child(without_locked_memory, true), 0);
-}
-
-/* io_uring_setup fails with this from now on, as in a container that does not allow it. */
-static bool forbid_uring(unsigned error)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {COUNT(filter), filter};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-static int without_uring(void)
-{
-    struct zn_storage_options o = lab_options(ZN_STORAGE_URING, 1 << 20);
-    zn_storage *s;
-    if (!forbid_uring(EPERM))
-        return 77;
-    if (zn_storage_create_files(&o, &s) != ZN_ERR_UNSUPPORTED ||
-        !strstr(zn_error_message(), "io_uring: Operation not permitted"))
-        return 1;
-    o.engine = ZN_STORAGE_AUTO;
-    if (zn_storage_create_files(&o, &s) != ZN_OK || check_round_trip(s) != 0)
-        return 2;
-    if (!strstr(zn_storage_description(s), "threads (io_uring: Operation not permitted)"))
-        return 3;
-    zn_storage_destroy(s);
-    return 0;
-}
-
-static void threads_stand_in_for_io_uring_and_say_so(void **state)
-{
-    (void)state;
-    int code = lab_child(without_uring, false);
-    if (code == 77) {
-        print_message("no seccomp here\n");
-        skip();
-    }
-    assert_int_equal(code, 0);
 }
 
 int main(void)
@@ -276,7 +216,6 @@ int main(void)
         cmocka_unit_test(memory_is_no_swap_unless_allowed),
         cmocka_unit_test(it_works_when_memory_cannot_be_registered),
         cmocka_unit_test(it_works_without_locked_memory),
-        cmocka_unit_test(threads_stand_in_for_io_uring_and_say_so),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }
