@@ -158,7 +158,7 @@ static void describe(struct files *f, size_t block_bytes, int depth)
         n_direct += f->file[i].direct;
     if (n_direct > 0 && n_direct < f->n_files)
         snprintf(buffered, sizeof buffered, " (%d buffered)", f->n_files - n_direct);
-    snprintf(f->head.description, sizeof f->head.description, "%s, %s, %d %s%s, blocks of %zu %s, depth %d",
+    snprintf(f->head.description, sizeof f->head.description, "%.120s, %s, %d %s%s, blocks of %zu %s, depth %d",
              f->engine_name, n_direct > 0 ? "O_DIRECT" : "buffered", f->n_files,
              f->n_files == 1 ? "path" : "paths", buffered, block_bytes / (mib ? ZN_MIB : ZN_KIB),
              mib ? "MiB" : "KiB", depth);
