@@ -188,6 +188,15 @@ static void a_stopped_run_goes_on_with_its_schedule(void **state)
         assert_same_run("cosine", "stopped");
         forget("stopped");
     }
+    /* Told to stop in the last step, it is done. */
+    o = new_options("stopped", &watch);
+    o.stop = stop;
+    o.stop_self = &watch;
+    watch.stop_after = 6;
+    OK(train_on_ranks(&o, 1));
+    assert_same_run("cosine", "stopped");
+    forget("stopped");
+    forget("cosine");
 }
 
 /* Overflows on both sides of the stop: the scale, its patience and its count go on. */
@@ -224,6 +233,22 @@ static void the_loss_scale_goes_on(void **state)
         free(b);
         forget("scale-parts");
     }
+}
+
+/* Ten skipped in a row end a run, wherever it stopped in between. The first update ruins the weights. */
+static void skipped_steps_go_on_being_counted(void **state)
+{
+    (void)state;
+    struct watch watch;
+    struct zn_train_options o = new_options("skipped", &watch);
+    o.steps = 40;
+    o.lr = 1e38;
+    o.lr_schedule = "constant";
+    o.warmup = 0;
+    stop_after(&o, &watch, 5);
+    o.resume = true;
+    FAILS(train_on_ranks(&o, 1), ZN_ERR_NUMERIC, "10 steps in a row were skipped", "the last (11)");
+    forget("skipped");
 }
 
 /* The loss of a step as the log has it. */
@@ -636,6 +661,7 @@ int main(void)
         cmocka_unit_test(a_resumed_run_equals_the_uninterrupted),
         cmocka_unit_test(a_stopped_run_goes_on_with_its_schedule),
         cmocka_unit_test(the_loss_scale_goes_on),
+        cmocka_unit_test(skipped_steps_go_on_being_counted),
         cmocka_unit_test(ranks_and_stage_may_change),
         cmocka_unit_test(the_data_go_on_where_they_were),
         cmocka_unit_test(only_the_newest_are_kept),
