@@ -1,8 +1,9 @@
 /* Waiting for other people's events. */
 #include "storage/waiter.h"
 
-/* How long an event that is not the first one's may go unseen. */
-static const double look_seconds = 1e-3;
+/* How long an event that is not the first one's may go unseen: about as long as nothing happened, within
+ * these bounds, so that a long wait costs next to nothing. */
+static const double min_look_seconds = 0.25e-3, max_look_seconds = 8e-3;
 
 /* Adds what came in to the end of the thread's own list; sleeps while both are empty. False at the
  * end. */
@@ -20,20 +21,35 @@ static bool collect(struct waiter *w, struct queued **mine)
     return *mine != NULL;
 }
 
+/* Hands on what is ready; sleeps on the first one's event. Whether there was any. */
+static bool look(struct waiter *w, struct queued **mine, double seconds)
+{
+    bool found = false;
+    for (struct queued **at = mine; *at;) {
+        struct queued *r = *at;
+        bool ready = zn_event_poll(r->asked.after, seconds);
+        seconds = 0;
+        if (ready) {
+            *at = r->next;
+            w->ready(w->self, r);
+            found = true;
+        } else {
+            at = &r->next;
+        }
+    }
+    return found;
+}
+
 static void *work(void *arg)
 {
     struct waiter *w = arg;
     struct queued *mine = NULL;
+    double seconds = min_look_seconds;
     while (collect(w, &mine)) {
-        for (struct queued **at = &mine; *at;) {
-            struct queued *r = *at;
-            if (zn_event_poll(r->asked.after, at == &mine ? look_seconds : 0)) {
-                *at = r->next;
-                w->ready(w->self, r);
-            } else {
-                at = &r->next;
-            }
-        }
+        if (look(w, &mine, seconds))
+            seconds = min_look_seconds;
+        else if (seconds < max_look_seconds)
+            seconds *= 2;
     }
     return NULL;
 }
