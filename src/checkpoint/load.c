@@ -157,6 +157,7 @@ static zn_status run(struct loading *l)
 zn_status zn_checkpoint_load(const zn_checkpoint *checkpoint, zn_engine *engine, const zn_model *model)
 {
     struct loading l = {.checkpoint = checkpoint, .model = model, .engine = engine};
+    ZN_TRY(zn_engine_set_pending(engine, &checkpoint->state.pending));
     for (int k = 0; k < ZN_N_STATES; k++)
         l.wants[k] = k == ZN_STATE_MASTER || zn_engine_has_state(engine, (zn_state)k);
     ZN_TRY(run(&l));

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[ZN_N_STATES] = {"master", "exp_avg", "exp_avg_sq"};
+static const char *const state_names[ZN_N_STATES] = {"master", "exp_avg", "exp_avg_sq", "pending"};
 
 const char *zn_state_name(zn_state state)
 {
@@ -30,6 +30,8 @@ void zn_run_state_print(const struct zn_run_state *s, const char *configuration,
                 s->scale, (long long)s->scale_step, (long long)s->last_overflow, (long long)s->patience);
     zn_text_add(t, ",\n  \"optimizer\": \"%s\",\n  \"precision\": \"%s\",\n  \"dtype\": \"%s\"", s->optimizer,
                 s->precision, zn_dtype_name(s->dtype));
+    if (s->pending.is_there)
+        zn_text_add(t, ",\n  \"pending\": {\"lr\": %.17g, \"grad_scale\": %.17g}", s->pending.lr, s->pending.grad_scale);
     zn_text_add(t, ",\n  \"masters\": \"%s\",\n  \"states\": [", s->masters_in_model ? "model" : "optimizer");
     const char *separator = "";
     for (int i = 0; i < ZN_N_STATES; i++) {
@@ -95,6 +97,20 @@ static zn_status parse_states(zn_json *root, struct zn_run_state *s)
     return ZN_OK;
 }
 
+/* An update that is delayed has its gradients among the states. */
+static zn_status parse_pending(zn_json *root, struct zn_run_state *s)
+{
+    zn_json *pending;
+    s->pending.is_there = zn_json_has(root, "pending");
+    if (s->pending.is_there != s->has[ZN_STATE_PENDING])
+        return zn_json_fail(root, "a pending update is told of without its gradients, or the other way round");
+    if (!s->pending.is_there)
+        return ZN_OK;
+    ZN_TRY(zn_json_get_object(root, "pending", &pending));
+    ZN_TRY(zn_json_get_number(pending, "lr", &s->pending.lr));
+    return zn_json_get_number(pending, "grad_scale", &s->pending.grad_scale);
+}
+
 zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state)
 {
     struct zn_run_state s = {0};
@@ -116,6 +132,7 @@ zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state)
     if (zn_dtype_parse(dtype, "dtype", &s.dtype) != ZN_OK)
         return zn_json_fail(root, "dtype '%s' is not one of fp32, bf16, fp16", zn_shown(dtype).text);
     ZN_TRY(parse_states(root, &s));
+    ZN_TRY(parse_pending(root, &s));
     if (s.masters_in_model && s.dtype != ZN_F32)
         return zn_json_fail(root, "masters are said to be in a model of %s", dtype);
     *state = s;

@@ -26,6 +26,7 @@ struct zn_run_state {
     zn_dtype dtype;                    /* of the model's weights */
     bool masters_in_model; /* the weights are fp32 and are the masters; else there is NAME.master */
     bool has[ZN_N_STATES]; /* those among the optimizer's files */
+    struct zn_pending pending; /* the update that was delayed */
 };
 
 /* The text of state.json. `configuration` is that of run.json, a JSON object. */
@@ -34,7 +35,7 @@ void zn_run_state_print(const struct zn_run_state *state, const char *configurat
 /* Reads it; strings belong to the root, which the caller destroys after the last use. */
 zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state);
 
-/* "master", "exp_avg", "exp_avg_sq": what follows a parameter's name and a dot. */
+/* "master", "exp_avg", "exp_avg_sq", "pending": what follows a parameter's name and a dot. */
 const char *zn_state_name(zn_state state);
 
 #endif

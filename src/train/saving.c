@@ -37,6 +37,7 @@ static struct zn_run_state state_at(const zn_saving *s, int64_t step, int64_t n_
     const struct zn_saving_setup *setup = &s->setup;
     return (struct zn_run_state){.step = step,
                                  .updates = zn_engine_updates(setup->run->engine),
+                                 .pending = zn_engine_pending(setup->run->engine),
                                  .n_skipped = n_skipped,
                                  .n_windows = setup->order->n_windows,
                                  .consumed = zn_saving_consumed(s, step),

@@ -252,7 +252,7 @@ static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *v
     uint64_t sent = bytes_sent(t), bytes_read, bytes_written, now_read, now_written;
     count_io(t, &bytes_read, &bytes_written);
     double start = zn_clock_now(&t->run.clock);
-    double lr = zn_schedule_lr(&t->schedule, zn_engine_updates(t->run.engine) + 1);
+    double lr = zn_schedule_lr(&t->schedule, zn_engine_decided(t->run.engine) + 1);
     ZN_TRY(run_step(t, step, lr, verdict, n_targets));
     count_io(t, &now_read, &now_written);
     struct zn_step_report report = {.step = step + 1,
@@ -306,12 +306,12 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     zn_status status = set_up(&t);
     if (status == ZN_OK)
         status = run_steps(&t);
+    if (status == ZN_OK) /* before an update that is pending is applied: a run that goes on has it still before it */
+        status = zn_saving_end(t.saving, t.options.steps, t.n_skipped);
     if (status == ZN_OK)
         status = zn_engine_finish(t.run.engine);
     if (status == ZN_OK)
         status = zn_output_write_model(t.options.output, t.options.model, &t.run);
-    if (status == ZN_OK)
-        status = zn_saving_end(t.saving, t.options.steps, t.n_skipped);
     if (status == ZN_OK && t.run.listener.end)
         t.run.listener.end(t.run.listener.self, t.options.output);
     /* Before there is a device, failures are agreed upon, as is a stop: the other ranks have them too, and can end in

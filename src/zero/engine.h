@@ -101,10 +101,18 @@ zn_status zn_engine_init_param(zn_engine *engine, const zn_param *param, uint64_
 /* Ends the filling: from now on every rank has what its stage keeps. */
 zn_status zn_engine_publish(zn_engine *engine);
 
-/* The fp32 states of a parameter. The master is the parameter itself in fp32 training. */
-typedef enum zn_state { ZN_STATE_MASTER, ZN_STATE_EXP_AVG, ZN_STATE_EXP_AVG_SQ, ZN_N_STATES } zn_state;
+/* The fp32 states of a parameter. The master is the parameter itself in fp32 training; `pending` is the gradient
+ * of an update that is delayed. */
+typedef enum zn_state {
+    ZN_STATE_MASTER,
+    ZN_STATE_EXP_AVG,
+    ZN_STATE_EXP_AVG_SQ,
+    ZN_STATE_PENDING,
+    ZN_N_STATES
+} zn_state;
 
-/* Not collective: whether the optimizer keeps this state (SGD has no second moment, and a first only with momentum). */
+/* Not collective: whether there is this state (SGD has no second moment, and a first only with momentum; `pending`
+ * only where an update is). */
 bool zn_engine_has_state(const zn_engine *engine, zn_state state);
 
 /* Not collective: writes or reads elements that this rank brings, in whatever tier they are. Writing a
@@ -122,6 +130,14 @@ zn_status zn_engine_stream_state(zn_engine *engine, zn_state state, zn_take_valu
 
 /* Not collective: for a run that goes on where another ended. */
 void zn_engine_set_updates(zn_engine *engine, int64_t n_updates);
+
+/* The update that is delayed, if one is: its gradients are a state, and set after this. */
+struct zn_pending {
+    bool is_there;
+    double lr, grad_scale;
+};
+struct zn_pending zn_engine_pending(const zn_engine *engine);
+zn_status zn_engine_set_pending(zn_engine *engine, const struct zn_pending *pending);
 
 /* ---- Steps ---- */
 
@@ -148,8 +164,10 @@ zn_status zn_engine_step(zn_engine *engine, const struct zn_step *step, struct z
 /* Applies the update that is still pending, at the end of a run with delayed updates. */
 zn_status zn_engine_finish(zn_engine *engine);
 
-/* Not collective: how many updates were made (Adam's t). */
+/* Not collective: how many updates were made (Adam's t), and how many were decided: one more while one is
+ * pending. */
 int64_t zn_engine_updates(const zn_engine *engine);
+int64_t zn_engine_decided(const zn_engine *engine);
 
 /* Sum of the token losses of this rank's batch, forward alone. */
 zn_status zn_engine_evaluate(zn_engine *engine, const int32_t *ids, const int32_t *targets,

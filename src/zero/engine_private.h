@@ -263,6 +263,9 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **slot);
 void window_changed(zn_engine *e);
 zn_status window_flush(zn_engine *e);
 
+/* Brings the pending gradients of the window's chunk in, or puts them back. Blocks. */
+zn_status window_pending(zn_engine *e, bool back);
+
 int chunk_of(const zn_engine *e, int64_t own);
 bool chunk_needs_slot(const zn_engine *e, int chunk);
 

@@ -285,6 +285,16 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **window)
     return ZN_OK;
 }
 
+zn_status window_pending(zn_engine *e, bool back)
+{
+    struct slot *slot = &e->slots_of_pipeline[0];
+    const struct chunk *c = &e->chunks[slot->chunk];
+    uint64_t offset = e->swap_pending.offset + (uint64_t)c->first * sizeof(float);
+    ZN_TRY(zn_device_record(e->device, &slot->computed));
+    ZN_TRY(transfer(e, slot, back ? WRITE_STATES : READ_GRAD, offset, slot->grad, (size_t)c->n * sizeof(float)));
+    return slot_wait(e, slot);
+}
+
 /* ---- The sweep ---- */
 
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot)

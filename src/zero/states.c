@@ -43,21 +43,34 @@ static int64_t own_place(const zn_engine *e, const struct zn_part *part, int64_t
 
 static zn_addr state_at(const struct operands *x, zn_state state, int64_t at)
 {
-    zn_addr base[] = {x->param, x->first_moment, x->second_moment};
+    zn_addr base[ZN_N_STATES] = {x->param, x->first_moment, x->second_moment, x->grad};
     return base[state] + (zn_addr)at * sizeof(float);
 }
 
-/* The chunk in memory: where it is, or in the pipeline's window. */
-static zn_status reach(zn_engine *e, int chunk, struct operands *x, bool changes)
+/* The chunk in memory: where it is, or in the pipeline's window. `grad` is that of the pending update. */
+static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands *x, bool changes)
 {
+    const struct chunk *c = &e->chunks[chunk];
     struct slot *slot = NULL;
     if (chunk_needs_slot(e, chunk)) {
         ZN_TRY(window_open(e, chunk, &slot));
-        if (changes)
+        if (changes && state != ZN_STATE_PENDING)
             window_changed(e);
     }
     *x = operands_of(e, chunk, slot);
+    if (state != ZN_STATE_PENDING)
+        return ZN_OK;
+    if (is_on_nvme(e->options.offload.gradients))
+        return window_pending(e, false);
+    x->grad = own_at(e, &e->pending, sizeof(float), keeps_gradients(e), c->unit, c->first - own_first(e, c->unit));
     return ZN_OK;
+}
+
+/* What was changed by hand and is not the window's own goes back at once. */
+static zn_status leave(zn_engine *e, zn_state state)
+{
+    bool swapped = state == ZN_STATE_PENDING && is_on_nvme(e->options.offload.gradients);
+    return swapped ? window_pending(e, true) : ZN_OK;
 }
 
 /* The 16-bit working values follow their masters. */
@@ -77,6 +90,8 @@ bool zn_engine_has_state(const zn_engine *e, zn_state state)
     const struct zn_engine_options *o = &e->options;
     if (state == ZN_STATE_MASTER)
         return true;
+    if (state == ZN_STATE_PENDING)
+        return e->has_pending;
     if (state == ZN_STATE_EXP_AVG)
         return o->trains && (o->optimizer != ZN_SGD || o->momentum != 0);
     return o->trains && o->optimizer != ZN_SGD;
@@ -91,10 +106,11 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
         int64_t left = part->first + own.first + own.n - first;
         struct run run = run_at(e, own_place(e, part, first - part->first), n_elements < left ? n_elements : left);
         struct operands x;
-        ZN_TRY(reach(e, run.chunk, &x, true));
+        ZN_TRY(reach(e, run.chunk, state, &x, true));
         ZN_TRY(zn_device_write(e->device, state_at(&x, state, run.at), values, (size_t)run.n * sizeof(float)));
         if (state == ZN_STATE_MASTER)
             ZN_TRY(narrow(e, &x, &run));
+        ZN_TRY(leave(e, state));
         first += run.n;
         values += run.n;
         n_elements -= run.n;
@@ -108,7 +124,7 @@ static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *valu
     while (n > 0) {
         struct run run = run_at(e, own, n);
         struct operands x;
-        ZN_TRY(reach(e, run.chunk, &x, false));
+        ZN_TRY(reach(e, run.chunk, state, &x, false));
         ZN_TRY(zn_device_read(e->device, values, state_at(&x, state, run.at), (size_t)run.n * sizeof(float)));
         own += run.n;
         values += run.n;
@@ -136,7 +152,7 @@ zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, 
 static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const struct run *run, uint64_t seed)
 {
     struct operands x;
-    ZN_TRY(reach(e, run->chunk, &x, true));
+    ZN_TRY(reach(e, run->chunk, ZN_STATE_MASTER, &x, true));
     zn_addr at = state_at(&x, ZN_STATE_MASTER, run->at);
     if (p->init == ZN_INIT_NORMAL)
         ZN_TRY(zn_run_fill_normal(e->device, &(struct zn_fill_normal_args){.dst = at,

@@ -208,7 +208,27 @@ int64_t zn_engine_updates(const zn_engine *e)
     return e->n_updates;
 }
 
+int64_t zn_engine_decided(const zn_engine *e)
+{
+    return e->n_updates + e->has_pending;
+}
+
 void zn_engine_set_updates(zn_engine *e, int64_t n_updates)
 {
     e->n_updates = n_updates;
+}
+
+struct zn_pending zn_engine_pending(const zn_engine *e)
+{
+    return (struct zn_pending){.is_there = e->has_pending, .lr = e->pending_lr, .grad_scale = (double)e->pending_scale};
+}
+
+zn_status zn_engine_set_pending(zn_engine *e, const struct zn_pending *pending)
+{
+    if (pending->is_there && e->options.delay_after < 0)
+        return zn_fail(ZN_ERR_USAGE, "an update is pending there: go on with --delayed-update");
+    e->has_pending = pending->is_there;
+    e->pending_lr = pending->lr;
+    e->pending_scale = (float)pending->grad_scale;
+    return ZN_OK;
 }

@@ -1,0 +1,130 @@
+/* Checkpoints of runs whose states are on NVMe: the same bytes as without, and runs that go on from them in any
+ * tier, bit for bit. Ranks are threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "zero/ranks.h"
+
+static const char *const data[] = {ZN_TEST_DATA "/parity/tokens.bin"};
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/zinc-offload-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+/* A run in the folder's part `name`; it stays as long as the options are used. */
+static struct zn_train_options options_of(char *output, const char *name, const char *tier)
+{
+    struct zn_train_options o;
+    snprintf(output, 128, "%s/%s", folder, name);
+    zn_train_options_init(&o);
+    o.model = ZN_TEST_DATA "/parity/gpt2";
+    o.data = data;
+    o.n_data = 1;
+    o.output = output;
+    o.steps = 6;
+    o.micro_batch = 2;
+    o.seq_len = 16;
+    o.lr = 1e-3;
+    o.weight_decay = 0.1;
+    o.precision = "bf16";
+    o.output_dtype = "fp32";
+    o.stage = 3;
+    o.threads = 1;
+    o.allow_buffered_swap = true;
+    o.offload_optimizer = o.offload_param = o.offload_activations = tier;
+    return o;
+}
+
+static void train(const struct zn_train_options *o, int n_ranks)
+{
+    if (train_on_ranks(o, n_ranks) != ZN_OK)
+        fail_msg("training failed: %s", zn_error_message());
+}
+
+static void assert_same(const char *a, const char *b)
+{
+    static const char *const names[] = {"model.safetensors", "checkpoints/step-00000006/model.safetensors",
+                                        "checkpoints/step-00000006/optimizer-00001-of-00001.safetensors"};
+    char *x = losses_of(a), *y = losses_of(b);
+    assert_string_equal(x, y);
+    free(x);
+    free(y);
+    for (size_t i = 0; i < 3; i++) {
+        size_t n_a, n_b;
+        char *p = slurp(a, names[i], &n_a), *q = slurp(b, names[i], &n_b);
+        assert_non_null(p);
+        assert_non_null(q);
+        assert_int_equal(n_a, n_b);
+        assert_memory_equal(p, q, n_a);
+        free(p);
+        free(q);
+    }
+}
+
+/* Three steps in one tier, three more in another, against six in memory. */
+static void go_on(int n_ranks, const char *first, const char *then, int64_t delay)
+{
+    char whole[128], parts[128], name[32];
+    snprintf(name, sizeof name, "whole-%d-%d", n_ranks, (int)delay);
+    struct zn_train_options o = options_of(whole, name, "none");
+    o.delayed_update = delay;
+    o.overwrite = true;
+    train(&o, n_ranks);
+    o = options_of(parts, "parts", first);
+    o.delayed_update = delay;
+    o.overwrite = true;
+    o.steps = 3;
+    train(&o, n_ranks);
+    o = options_of(parts, "parts", then);
+    o.delayed_update = delay;
+    o.resume = true;
+    train(&o, n_ranks);
+    assert_same(whole, parts);
+}
+
+static void a_run_goes_on_in_any_tier(void **state)
+{
+    (void)state;
+    for (int n_ranks = 1; n_ranks <= 3; n_ranks += 2) {
+        go_on(n_ranks, "nvme", "nvme", -1);
+        go_on(n_ranks, "nvme", "none", -1);
+        go_on(n_ranks, "cpu", "nvme", -1);
+    }
+}
+
+/* The last step's gradients are part of the checkpoint. Each part ends with its pending update applied to the
+ * model that is written, not to the checkpoint. */
+static void a_delayed_update_goes_on(void **state)
+{
+    (void)state;
+    for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
+        go_on(n_ranks, "nvme", "nvme", 1);
+        go_on(n_ranks, "none", "nvme", 1);
+        go_on(n_ranks, "nvme", "none", 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_goes_on_in_any_tier),
+        cmocka_unit_test(a_delayed_update_goes_on),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
