@@ -17,6 +17,8 @@ struct engine_job {
     zn_dtype type, dtype; /* of the parameters and of the weights in files */
     zn_optimizer optimizer;
     int stage;
+    zn_tier tier;      /* of all states */
+    size_t tile_bytes; /* 0: no tiles */
     uint64_t file_bytes;
     int64_t step;
     zn_comm *comm;
@@ -70,14 +72,20 @@ static inline zn_status start_engine(struct engine_job *job, struct zn_run *run)
 {
     int64_t seq_len = 16;
     struct zn_engine_options options = {.trains = true, .type = job->type, .optimizer = job->optimizer, .micro_batch = 1,
-                                        .time = 16, .accumulate = 1, .delay_after = -1, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+                                        .time = 16, .accumulate = 1, .delay_after = -1, .beta1 = 0.9, .beta2 = 0.999,
+                                        .eps = 1e-8};
     ZN_TRY(zn_run_open_model(run, job->model, false, &seq_len));
     ZN_TRY(zn_run_measure(run, 1, 0));
     run->style.dtype = job->dtype;
     struct zn_choices choices = zn_choices_open();
     choices.stage = job->stage;
+    choices.optimizer = (int)job->tier;
+    choices.gradients = choices.parameters = (int)(job->stage == 3 ? job->tier : ZN_TIER_DEVICE);
+    choices.tile_bytes = job->tile_bytes;
     ZN_TRY(zn_run_plan(run, &options, &choices));
-    return zn_run_start(run, &options, NULL, 1);
+    const char *const paths[] = {"/tmp"};
+    const struct zn_swap_paths swap = {.paths = paths, .n_paths = 1, .allow_buffered = true};
+    return zn_run_start(run, &options, &swap, 1);
 }
 
 static inline void *run_engine(void *self)

@@ -134,15 +134,24 @@ static void forget(const char *name)
     OK(zn_tree_remove(in_folder(name)));
 }
 
+/* All states of the run there. */
+static void offload(struct zn_train_options *o, const char *tier)
+{
+    o->offload_optimizer = o->offload_gradients = tier;
+    o->offload_param = o->stage == 3 ? tier : NULL;
+    o->allow_buffered_swap = true;
+}
+
 /* A run of 6 steps, and one that ended at 3 and went on. --steps is the total, so the schedule must not depend on where
  * it ended: constant here. */
-static void compare(const char *precision, int n_ranks, int stage, bool async)
+static void compare(const char *precision, int n_ranks, int stage, const char *tier, bool async)
 {
     struct watch watch;
     struct zn_train_options o = new_options("whole", &watch);
     o.precision = precision;
     o.model = strcmp(precision, "fp16") == 0 ? CALM : GPT2;
     o.stage = stage;
+    offload(&o, tier);
     o.lr_schedule = "constant";
     o.accumulate = 2;
     OK(train_on_ranks(&o, n_ranks));
@@ -163,14 +172,18 @@ static void compare(const char *precision, int n_ranks, int stage, bool async)
 static void a_resumed_run_equals_the_uninterrupted(void **state)
 {
     (void)state;
-    compare("fp32", 1, 0, false);
-    compare("bf16", 1, 0, true);
-    compare("fp16", 1, 0, false);
-    compare("fp32", 3, 3, true);
-    compare("bf16", 3, 3, false);
-    compare("bf16", 2, 1, false);
-    compare("fp16", 4, 2, true);
-    compare("bf16", 3, 0, true);
+    compare("fp32", 1, 0, NULL, false);
+    compare("bf16", 1, 0, NULL, true);
+    compare("fp16", 1, 0, NULL, false);
+    compare("fp32", 3, 3, NULL, true);
+    compare("bf16", 3, 3, NULL, false);
+    compare("bf16", 2, 1, NULL, false);
+    compare("fp16", 4, 2, NULL, true);
+    compare("bf16", 3, 0, NULL, true);
+    compare("bf16", 1, 3, "nvme", false);
+    compare("bf16", 3, 3, "nvme", true);
+    compare("fp32", 3, 3, "nvme", false);
+    compare("bf16", 2, 2, "cpu", false);
 }
 
 static void a_stopped_run_goes_on_with_its_schedule(void **state)
@@ -265,7 +278,8 @@ static double loss_at(const char *output, int step)
 
 /* Saved on `from` ranks, gone on with `to`, a step having as many windows: the same data, so the first loss is the same
  * but for the order of sums. In 16 bits products of as many rows, too, or roundings of activations would differ. */
-static void change_ranks(int from, int from_stage, int to, int stage, const char *precision)
+static void change_ranks(int from, int from_stage, const char *from_tier, int to, int stage, const char *tier,
+                         const char *precision)
 {
     bool by_rows = strcmp(precision, "fp32") == 0;
     struct watch watch;
@@ -276,6 +290,7 @@ static void change_ranks(int from, int from_stage, int to, int stage, const char
     o.micro_batch = by_rows ? 12 / from : 1;
     o.accumulate = by_rows ? 1 : 12 / from;
     o.stage = from_stage;
+    offload(&o, from_tier);
     o.steps = 3;
     OK(train_on_ranks(&o, from));
     snprintf(copy, sizeof copy, "cp -r '%s' '%s'", in_folder("many"), in_folder("other"));
@@ -287,6 +302,7 @@ static void change_ranks(int from, int from_stage, int to, int stage, const char
     o.micro_batch = by_rows ? 12 / to : 1;
     o.accumulate = by_rows ? 1 : 12 / to;
     o.stage = stage;
+    offload(&o, tier);
     OK(train_on_ranks(&o, to));
     double want = loss_at("many", 4), got = loss_at("other", 4);
     if (!(fabs(want - got) <= 1e-6 * want))
@@ -298,17 +314,18 @@ static void change_ranks(int from, int from_stage, int to, int stage, const char
 static void ranks_and_stage_may_change(void **state)
 {
     (void)state;
+    static const char *const tiers[] = {NULL, "cpu", "nvme"};
     for (int stage = 0; stage <= 3; stage++) {
-        change_ranks(3, 3, 1, stage, "fp32");
-        change_ranks(3, 3, 2, stage, "fp32");
-        change_ranks(3, 3, 4, stage, "fp32");
+        for (int to = 1; to <= 4; to += to == 2 ? 2 : 1) /* gradients on NVMe: only where a rank keeps its own alone */
+            change_ranks(3, 3, "nvme", to, stage, tiers[(stage + to) % (stage < 2 && to > 1 ? 2 : 3)], "fp32");
     }
-    change_ranks(1, 0, 3, 3, "fp32");
-    change_ranks(2, 1, 3, 3, "fp32");
-    change_ranks(4, 2, 3, 3, "fp32");
-    change_ranks(3, 3, 2, 3, "bf16");
-    change_ranks(3, 3, 1, 0, "bf16");
-    change_ranks(1, 0, 4, 2, "bf16");
+    change_ranks(3, 3, NULL, 2, 3, "nvme", "fp32");
+    change_ranks(1, 0, NULL, 3, 3, "nvme", "fp32");
+    change_ranks(2, 1, NULL, 3, 3, "nvme", "fp32");
+    change_ranks(4, 2, "nvme", 3, 3, NULL, "fp32");
+    change_ranks(3, 3, "nvme", 2, 3, NULL, "bf16");
+    change_ranks(3, 3, NULL, 1, 0, "nvme", "bf16");
+    change_ranks(1, 0, NULL, 4, 2, NULL, "bf16");
 }
 
 /* With another batch the data go on where they were: consumed 3·12 windows, then 2·5. */

@@ -78,6 +78,28 @@ static void bytes_do_not_depend_on_ranks_or_stage(void **state)
     compare_all(QWEN3, ZN_BF16, ZN_BF16, 9);
 }
 
+/* From memory, from NVMe, and from tiles of either. */
+static void bytes_do_not_depend_on_the_tier(void **state)
+{
+    (void)state;
+    struct engine_job job = new_job(QWEN3, ZN_BF16, ZN_BF16, 0, in_folder("alone"));
+    OK(on_ranks(&job, 1));
+    for (int tier = ZN_TIER_DEVICE; tier < ZN_N_TIERS; tier++) {
+        for (int n_ranks = 1; n_ranks <= 3; n_ranks += 2) {
+            job = new_job(QWEN3, ZN_BF16, ZN_BF16, 3, in_folder("many"));
+            job.tier = (zn_tier)tier;
+            job.tile_bytes = 2048;
+            OK(on_ranks(&job, n_ranks));
+            assert_int_equal(compare_folders(checkpoint_in("alone"), checkpoint_in("many")), 9);
+            job.work = load_work;
+            job.folder = in_folder("alone");
+            OK(on_ranks(&job, n_ranks));
+            OK(zn_tree_remove(in_folder("many")));
+        }
+    }
+    OK(zn_tree_remove(in_folder("alone")));
+}
+
 /* Every value comes back bit for bit, on any number of ranks and at any stage. */
 static void load_everywhere(zn_dtype type, zn_dtype dtype, int n_ranks, int stage)
 {
@@ -185,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_do_not_depend_on_ranks_or_stage),
+        cmocka_unit_test(bytes_do_not_depend_on_the_tier),
         cmocka_unit_test(values_come_back_on_any_ranks_and_stage),
         cmocka_unit_test(a_precision_goes_on_in_another),
         cmocka_unit_test(an_optimizer_without_states_has_no_files),
