@@ -38,6 +38,19 @@ static void line(const char *name, const char *text)
     printf("%-14s %s\n", name, text);
 }
 
+static void print_binding(const struct doctor_facts *f)
+{
+    printf("%-14s %d NUMA domain%s; ", "binding", f->n_domains, f->n_domains == 1 ? "" : "s");
+    if (f->unbound) {
+        printf("off: %s\n", f->unbound);
+        return;
+    }
+    printf("-n %d would run on processors", f->ranks.n);
+    for (int i = 0; i < f->ranks.n; i++)
+        printf("%s %s", i ? " |" : "", f->ranks.place[i].processors);
+    putchar('\n');
+}
+
 static void print_machine(const struct doctor_facts *f)
 {
     const struct zn_machine *m = &f->machine;
@@ -47,7 +60,9 @@ static void print_machine(const struct doctor_facts *f)
            m->n_logical);
     if (m->cpu_quota > 0)
         printf(", cgroup grants %.2f", m->cpu_quota);
-    printf(")\n%-14s", "instructions");
+    printf(")\n");
+    print_binding(f);
+    printf("%-14s", "instructions");
     for (int i = 0; i < DOCTOR_N_ISAS; i++)
         printf(" %s%s", f->isa[i].name, f->isa[i].found ? "" : " (absent)");
     printf("; used: %s\n", f->isa_used);
@@ -89,6 +104,18 @@ static void put_text(const char *name, const char *text)
 {
     printf("\"%s\":", name);
     zn_json_put_string(stdout, text);
+}
+
+static void put_binding(const struct doctor_facts *f)
+{
+    printf("\"binding\":{\"domains\":%d,", f->n_domains);
+    put_text("off", f->unbound);
+    printf(",\"ranks\":[");
+    for (int i = 0; i < f->ranks.n; i++) {
+        printf("%s", i ? "," : "");
+        zn_json_put_string(stdout, f->ranks.place[i].processors);
+    }
+    printf("]}");
 }
 
 static void put_machine(const struct doctor_facts *f)
@@ -135,6 +162,8 @@ static void print_json(const struct doctor_facts *f)
     put_text("compiler", f->compiler);
     printf(",");
     put_machine(f);
+    printf(",");
+    put_binding(f);
     printf(",\"backends\":{");
     for (int i = 0; i < DOCTOR_N_BACKENDS; i++) {
         if (i)

@@ -22,6 +22,28 @@ static zn_status read_isas(struct doctor_facts *f)
     return zn_cpu_isa_choose(NULL, &f->isa_used);
 }
 
+/* Where ranks with the default number of threads would run. A topology that cannot be read is a finding, not a
+ * failure. */
+static void read_binding(struct doctor_facts *f)
+{
+    zn_topology *topology;
+    f->unbound = zn_bind_is_off();
+    if (zn_topology_read(&topology) != ZN_OK) {
+        f->unbound = "the topology of the machine cannot be read";
+        return;
+    }
+    f->n_domains = zn_topology_n_domains(topology);
+    f->ranks.n = f->n_domains > 2 ? f->n_domains : 2;
+    if (f->ranks.n > zn_topology_n_cores(topology))
+        f->ranks.n = 1;
+    if (f->ranks.n > DOCTOR_MAX_RANKS)
+        f->ranks.n = DOCTOR_MAX_RANKS;
+    int n_threads = f->machine.n_cores > f->ranks.n ? f->machine.n_cores / f->ranks.n : 1;
+    for (int i = 0; i < f->ranks.n; i++)
+        zn_topology_place(topology, i, f->ranks.n, n_threads, &f->ranks.place[i]);
+    zn_topology_destroy(topology);
+}
+
 static void read_backends(struct doctor_facts *f)
 {
     static const char *const table[DOCTOR_N_BACKENDS][2] = {
@@ -121,6 +143,7 @@ zn_status doctor_facts_read(struct doctor_facts *facts)
     facts->compiler = "gcc " __VERSION__;
 #endif
     ZN_TRY(zn_machine_read("", &facts->machine));
+    read_binding(facts);
     ZN_TRY(read_isas(facts));
     read_backends(facts);
     read_blas(facts);

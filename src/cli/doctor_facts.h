@@ -7,11 +7,19 @@
 
 #include "base/machine.h"
 #include "base/status.h"
+#include "base/topology.h"
 
-enum { DOCTOR_N_ISAS = 3, DOCTOR_N_BACKENDS = 4 };
+enum { DOCTOR_N_ISAS = 3, DOCTOR_N_BACKENDS = 4, DOCTOR_MAX_RANKS = 64 };
 
 struct doctor_facts {
     struct zn_machine machine;
+
+    int n_domains;      /* of NUMA */
+    const char *unbound; /* why a run would not bind itself; NULL: it would */
+    struct {
+        int n; /* as many as domains, at least two where there are cores for them */
+        struct zn_place place[DOCTOR_MAX_RANKS];
+    } ranks;
 
     struct {
         const char *name;

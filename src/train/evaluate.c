@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "train/batch.h"
+#include "train/binding.h"
 #include "train/data.h"
 #include "train/run.h"
 
@@ -86,6 +87,8 @@ zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *
         status = zn_run_measure(&run, options->threads, 0);
     if (status == ZN_OK)
         status = zn_run_open_data(&run, options->model, options->data, options->n_data, NULL, true, &source);
+    if (status == ZN_OK)
+        status = zn_run_bind(&run, options->threads);
     /* Nothing to choose: there are no states but parameters. */
     const struct zn_choices choices = {.prefetch_bytes = 0};
     struct zn_engine_options engine = {.delay_after = -1, .micro_batch = options->micro_batch, .time = seq_len};

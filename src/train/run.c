@@ -34,6 +34,9 @@ void zn_run_fini(struct zn_run *run)
     zn_model_files_close(run->files);
     zn_model_destroy(run->model);
     zn_json_destroy(run->config);
+    if (run->bound)
+        zn_topology_unbind(run->bound);
+    zn_topology_destroy(run->bound);
 }
 
 void zn_run_note(const struct zn_run *run, const char *format, ...)

@@ -3,6 +3,7 @@
 #define ZN_TRAIN_RUN_H
 
 #include "base/machine.h"
+#include "base/topology.h"
 #include "checkpoint/load.h"
 #include "checkpoint/weights.h"
 #include "formats/tokens.h"
@@ -15,6 +16,7 @@ struct zn_run {
     zn_ledger ledger;
     zn_comm *comm; /* borrowed */
     struct zn_machine machine;
+    zn_topology *bound; /* what the process is bound by; NULL: it is not */
     zn_json *config;
     zn_model *model;
     zn_model_files *files; /* NULL from scratch */
@@ -41,7 +43,7 @@ zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_sc
                             int64_t *seq_len);
 
 /* Threads (0: physical cores) and the memory limit (0: 90% of what is left), shared among the ranks of the
- * node. */
+ * node. Not collective; zn_run_bind then shares by what each of them may use. */
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit);
 
 /* Dry runs until the plan fits the limit; options says what was chosen. Not collective. */

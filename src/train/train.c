@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "train/agreement.h"
+#include "train/binding.h"
 #include "train/output.h"
 #include "train/train.h"
 #include "train/training.h"
@@ -140,6 +141,7 @@ static zn_status set_up(struct training *t)
                           &t->saving));
     ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
+    ZN_TRY(zn_run_bind(&t->run, t->options.threads));
     ZN_TRY(zn_agree_on_memory(&t->run));
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
     ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data, t->eval_data));
