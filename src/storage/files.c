@@ -17,7 +17,7 @@ enum { MAX_MEASURED_THREADS = 16 };
 struct files {
     zn_storage head;
     zn_clock clock;
-    uint64_t n_requests;
+    _Atomic uint64_t n_requests;
     struct block_queue queue;
     struct waiter waiter;
     struct engine *engine;

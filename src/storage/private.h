@@ -22,7 +22,7 @@ struct storage_ops {
 struct zn_storage {
     const struct storage_ops *ops;
     uint64_t n_bytes;
-    uint64_t bytes_read, bytes_written;
+    _Atomic uint64_t bytes_read, bytes_written; /* counted by whoever submits */
     size_t buffer_bytes, registered_bytes;
     char description[256];
 };

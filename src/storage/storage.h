@@ -5,8 +5,8 @@
  * Offsets, sizes and buffers are multiples of ZN_STORAGE_ALIGNMENT, as O_DIRECT wants. Requests run
  * at once and in any order; who needs an order waits for the event in between. Between submission
  * and the event a buffer belongs to the storage. A transfer that comes back short is resubmitted;
- * one that fails fails its event with path and cause. All functions are called from one thread,
- * the engine's, and none is collective. */
+ * one that fails fails its event with path and cause. Reads and writes may come from several
+ * threads, all else from the engine's; none is collective. */
 #ifndef ZN_STORAGE_STORAGE_H
 #define ZN_STORAGE_STORAGE_H
 

@@ -227,6 +227,9 @@ zn_status gathers_acquire(zn_engine *e, const struct zn_part *part, zn_addr *add
  * are kept. */
 zn_status publish_unit(zn_engine *e, int unit);
 
+/* Everyone has what was published: it may change again. */
+zn_status gathers_wait_published(zn_engine *e);
+
 /* ---- activations.c ---- */
 
 size_t saved_bytes(const zn_engine *e); /* one checkpoint, padded */

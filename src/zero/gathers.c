@@ -172,6 +172,13 @@ zn_status gathers_acquire(zn_engine *e, const struct zn_part *part, zn_addr *add
     return ZN_OK;
 }
 
+zn_status gathers_wait_published(zn_engine *e)
+{
+    for (int u = 0; u < e->units.n_units; u++)
+        ZN_TRY(wait_published(e, u));
+    return ZN_OK;
+}
+
 zn_status publish_unit(zn_engine *e, int unit)
 {
     const struct zn_unit *u = &e->units.units[unit];

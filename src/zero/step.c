@@ -134,6 +134,7 @@ static void exchange_gradients(zn_engine *e)
 static zn_status apply(zn_engine *e, double lr, float grad_scale)
 {
     e->n_updates++;
+    ZN_TRY(gathers_wait_published(e)); /* where no forward came between two updates */
     return optimizer_update(
         e, &(struct update){.device = e->device, .lr = lr, .grad_scale = grad_scale, .publishes = true});
 }
