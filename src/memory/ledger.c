@@ -40,6 +40,7 @@ size_t zn_ledger_kind(const zn_ledger *ledger, zn_kind kind)
 
 void zn_ledger_charge(zn_ledger *ledger, zn_tier tier, zn_kind kind, size_t n_bytes)
 {
+    ledger->n_charges++;
     ledger->current[tier][kind] += n_bytes;
     size_t in_tier = zn_ledger_tier(ledger, tier), of_kind = zn_ledger_kind(ledger, kind);
     if (in_tier > ledger->tier_peak[tier])

@@ -22,6 +22,7 @@ typedef struct zn_ledger {
     size_t current[ZN_N_TIERS][ZN_N_KINDS];
     size_t tier_peak[ZN_N_TIERS];
     size_t kind_peak[ZN_N_KINDS]; /* over all tiers */
+    size_t n_charges;             /* allocations so far: none is made in a steady state */
 } zn_ledger;
 
 const char *zn_tier_name(zn_tier tier);
