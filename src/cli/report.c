@@ -1,6 +1,7 @@
 /* `zinc report`: one HTML page of a run. */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/commands.h"
 #include "zinc/report.h"
@@ -41,10 +42,11 @@ static zn_status report(const struct report_flags *f, const struct zn_words *wor
     const struct zn_report_options options = {
         .folder = words->word[0], .log = f->log, .output = f->output, .note = note};
     ZN_TRY(zn_report(&options));
+    size_t n = strlen(options.folder);
     if (f->output)
         printf("wrote %s\n", f->output);
     else
-        printf("wrote %s/report.html\n", words->word[0]);
+        printf("wrote %s%sreport.html\n", options.folder, options.folder[n - 1] == '/' ? "" : "/");
     return ZN_OK;
 }
 
