@@ -32,6 +32,9 @@ static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
                        state->optimizer, o->optimizer);
     if (s->setup.engine->optimizer == ZN_SGD && s->setup.engine->momentum != 0 && !state->has[ZN_STATE_EXP_AVG])
         return zn_fail(ZN_ERR_USAGE, "--resume: %s was made without --momentum, this run has %g", c->folder, o->momentum);
+    if (state->has[ZN_STATE_PENDING] && s->setup.engine->delay_after < 0)
+        return zn_fail(ZN_ERR_USAGE, "--resume: %s has an update of --delayed-update pending, which this run does not have",
+                       c->folder);
     ZN_TRY(check_int(c, "--seed", (int64_t)state->seed, (int64_t)o->seed));
     ZN_TRY(check_int(c, "--seq-len", state->seq_len, s->setup.engine->time));
     if (state->shuffle != o->shuffle)

@@ -2,6 +2,7 @@
 #include "zinc/train.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -301,6 +302,19 @@ static zn_status run_steps(struct training *t)
     return ZN_OK;
 }
 
+/* The last checkpoint is made before an update that is pending is applied: a run that goes on has it still before it. A
+ * disk that is too full for the checkpoint may have room for the model. */
+static zn_status end_run(struct training *t)
+{
+    char message[1024] = "";
+    zn_status saved = zn_saving_end(t->saving, t->options.steps, t->n_skipped);
+    if (saved != ZN_OK)
+        snprintf(message, sizeof message, "%s", zn_error_message());
+    ZN_TRY(zn_engine_finish(t->run.engine));
+    ZN_TRY(zn_output_write_model(t->options.output, t->options.model, &t->run));
+    return saved == ZN_OK ? ZN_OK : zn_fail_text(saved, message);
+}
+
 zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm)
 {
     struct training t = {.options = *options};
@@ -308,12 +322,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     zn_status status = set_up(&t);
     if (status == ZN_OK)
         status = run_steps(&t);
-    if (status == ZN_OK) /* before an update that is pending is applied: a run that goes on has it still before it */
-        status = zn_saving_end(t.saving, t.options.steps, t.n_skipped);
     if (status == ZN_OK)
-        status = zn_engine_finish(t.run.engine);
-    if (status == ZN_OK)
-        status = zn_output_write_model(t.options.output, t.options.model, &t.run);
+        status = end_run(&t);
     if (status == ZN_OK && t.run.listener.end)
         t.run.listener.end(t.run.listener.self, t.options.output);
     /* Before there is a device, failures are agreed upon, as is a stop: the other ranks have them too, and can end in

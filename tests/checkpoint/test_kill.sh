@@ -119,9 +119,10 @@ if command -v mpirun >/dev/null; then
     for ((i = 0; i < 12; i++)); do
         k=$((1 + RANDOM % 300))
         who=('' @0 @1)
-        async=()
-        ((i % 2)) && async=(--checkpoint-async)
-        train -n 2 --stage 3 "${async[@]}"
+        flags=()
+        ((i % 2)) && flags+=(--checkpoint-async)
+        ((i % 4 > 1)) && flags+=(--offload-optimizer nvme --offload-param nvme --allow-buffered-swap)
+        train -n 2 --stage 3 "${flags[@]}"
         killed "ranks, point $k${who[i % 3]}" two "save:$k${who[i % 3]}"
     done
     for ((i = 0; i < 4; i++)); do

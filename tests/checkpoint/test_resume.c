@@ -169,6 +169,48 @@ static void compare(const char *precision, int n_ranks, int stage, const char *t
     forget("parts");
 }
 
+/* Updates that are applied a step late: the one that waits is saved. */
+static void compare_delayed(const char *precision, int n_ranks, int stage, const char *tier)
+{
+    struct watch watch;
+    size_t n = 0;
+    struct zn_train_options o = new_options("whole", &watch);
+    o.precision = precision;
+    o.stage = stage;
+    offload(&o, tier);
+    o.lr_schedule = "constant";
+    o.delayed_update = 1;
+    OK(train_on_ranks(&o, n_ranks));
+    o.output = kept("parts");
+    o.steps = 4;
+    o.checkpoint_every = 3;
+    OK(train_on_ranks(&o, n_ranks));
+    char *text = read_in("parts/checkpoints/step-00000004/state.json", &n);
+    assert_non_null(strstr(text, "\"pending\": {\"lr\": "));
+    free(text);
+    o.resume = true;
+    o.steps = 6;
+    o.checkpoint_every = 0;
+    OK(train_on_ranks(&o, n_ranks));
+    assert_same_run("whole", "parts");
+    o.steps = 7;
+    o.delayed_update = -1;
+    FAILS(train_on_ranks(&o, n_ranks), ZN_ERR_USAGE, "has an update of --delayed-update pending", "");
+    forget("whole");
+    forget("parts");
+}
+
+static void a_pending_update_goes_on(void **state)
+{
+    (void)state;
+    compare_delayed("fp32", 1, 0, NULL);
+    compare_delayed("bf16", 2, 0, NULL);
+    compare_delayed("bf16", 3, 1, NULL);
+    compare_delayed("fp32", 3, 3, NULL);
+    compare_delayed("bf16", 1, 3, "nvme");
+    compare_delayed("bf16", 3, 3, "nvme");
+}
+
 static void a_resumed_run_equals_the_uninterrupted(void **state)
 {
     (void)state;
@@ -676,6 +718,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_equals_the_uninterrupted),
+        cmocka_unit_test(a_pending_update_goes_on),
         cmocka_unit_test(a_stopped_run_goes_on_with_its_schedule),
         cmocka_unit_test(the_loss_scale_goes_on),
         cmocka_unit_test(skipped_steps_go_on_being_counted),
