@@ -57,6 +57,7 @@ static struct zn_train_options plain(const char *model, const char *precision)
     o.prefetch_bytes = 16 * 1024;
     o.persist_below = 0;
     o.allow_buffered_swap = true; /* wherever the test's folder is */
+    o.keep = 0;
     o.offload_optimizer = o.offload_param = o.offload_activations = "none";
     o.tile_limit = 0;
     return o;
