@@ -1,15 +1,11 @@
-/* Recording and first-fit-decreasing packing of block lifetimes. */
+/* Recording of block lifetimes. */
 #include "memory/lifetimes.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/size.h"
-
-struct block {
-    size_t n_bytes, offset;
-    int64_t first, last; /* moments, both included */
-};
+#include "memory/packing.h"
 
 struct zn_lifetimes {
     struct block *blocks;
@@ -64,39 +60,6 @@ void zn_lifetimes_next_moment(zn_lifetimes *l)
     l->now++;
 }
 
-static int larger_first(const void *a, const void *b)
-{
-    const struct block *x = *(struct block *const *)a, *y = *(struct block *const *)b;
-    if (x->n_bytes != y->n_bytes)
-        return x->n_bytes > y->n_bytes ? -1 : 1;
-    int64_t x_life = x->last - x->first, y_life = y->last - y->first;
-    if (x_life != y_life)
-        return x_life > y_life ? -1 : 1;
-    return x < y ? -1 : x > y; /* blocks lie in one array: their order is that of their birth */
-}
-
-/* Keeps `placed` in order of offset, so that one pass over it finds the first gap. */
-static void place(struct block **placed, int64_t n_placed, struct block *b)
-{
-    size_t end = 0; /* everything alive with b below this is passed */
-    for (int64_t i = 0; i < n_placed; i++) {
-        const struct block *other = placed[i];
-        if (other->last < b->first || other->first > b->last)
-            continue;
-        if (other->offset >= end + b->n_bytes)
-            break;
-        if (other->offset + other->n_bytes > end)
-            end = other->offset + other->n_bytes;
-    }
-    b->offset = end;
-    int64_t at = n_placed;
-    while (at > 0 && placed[at - 1]->offset > end) {
-        placed[at] = placed[at - 1];
-        at--;
-    }
-    placed[at] = b;
-}
-
 static zn_status measure_live(zn_lifetimes *l)
 {
     size_t n_moments = (size_t)l->now + 2;
@@ -125,28 +88,10 @@ void zn_lifetimes_allow_smaller(zn_lifetimes *l)
 zn_status zn_lifetimes_pack(zn_lifetimes *l)
 {
     assert(!l->packed);
-    size_t n = (size_t)l->n_blocks;
-    struct block **order = malloc((n + 1) * sizeof *order), **placed = malloc((n + 1) * sizeof *placed);
-    zn_status status = ZN_OK;
-    if (!order || !placed)
-        status = zn_fail(ZN_ERR_MEMORY, "no memory to pack the arena");
-    else
-        status = measure_live(l);
-    if (status == ZN_OK) {
-        for (size_t i = 0; i < n; i++)
-            order[i] = &l->blocks[i];
-        qsort(order, n, sizeof *order, larger_first);
-        for (size_t i = 0; i < n; i++) {
-            place(placed, (int64_t)i, order[i]);
-            size_t end = order[i]->offset + order[i]->n_bytes;
-            if (end > l->peak)
-                l->peak = end;
-        }
-        l->packed = true;
-    }
-    free(order);
-    free(placed);
-    return status;
+    ZN_TRY(measure_live(l));
+    ZN_TRY(pack_blocks(l->blocks, l->n_blocks, l->now + 1, &l->peak));
+    l->packed = true;
+    return ZN_OK;
 }
 
 int64_t zn_lifetimes_n_blocks(const zn_lifetimes *l)
