@@ -8,11 +8,9 @@
 #define AT(field) offsetof(struct plan_flags, field)
 #define LATER(flag, option_kind) {.name = flag, .kind = option_kind, .not_built = true}
 
-/* Offload becomes available here: the tiers leave `not_yet` when the engine's options have them, and
- * plan_prepare puts them there. */
-#define TIER(flag, field, what)                                                                    \
-    {.name = flag, .kind = ZN_OPTION_CHOICE, .offset = AT(field), .value = "TIER", .initial = "none",                \
-     .choices = "none cpu nvme", .not_yet = "cpu nvme", .help = "Tier of " what "."}
+#define TIER(flag, field, default_is, what)                                                        \
+    {.name = flag, .kind = ZN_OPTION_CHOICE, .offset = AT(field), .value = "TIER", .otherwise = default_is,           \
+     .choices = "none cpu nvme", .help = "Tier of " what "."}
 
 static const struct zn_option flags[] = {
     {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .otherwise = "a shape",
@@ -55,8 +53,8 @@ static const struct zn_option flags[] = {
      .choices = "adamw adam sgd", .help = "The update rule."},
     {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
      .otherwise = "what the cluster's devices have", .help = "What a rank may hold on its device."},
-    {.name = "--prefetch-bytes", .kind = ZN_OPTION_SIZE, .offset = AT(prefetch_bytes), .value = "SIZE", .initial = "64MiB",
-     .help = "Stage 3: how far gathers run ahead of their use."},
+    {.name = "--prefetch-bytes", .kind = ZN_OPTION_SIZE, .offset = AT(prefetch_bytes), .value = "SIZE",
+     .otherwise = "64 MiB, less where memory is short", .help = "Stage 3: how far gathers run ahead of their use."},
     {.name = "--persist-below", .kind = ZN_OPTION_SIZE, .offset = AT(persist_below), .value = "SIZE", .initial = "64KiB",
      .help = "Stage 3: units up to this size stay gathered."},
     {.name = "--fit", .kind = ZN_OPTION_OPTIONAL, .offset = AT(fit), .value = "FILE", .otherwise = "off; zinc-fit.json",
@@ -67,18 +65,22 @@ static const struct zn_option flags[] = {
      .choices = "zero-table1 zero-table2 infinity-fig2a infinity-bandwidth offload-strategies", .otherwise = "none",
      .help = "A table of the ZeRO papers, recomputed beside the print."},
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json), .help = "Print one JSON object instead of text."},
-    TIER("--offload-optimizer", off_optimizer, "the optimizer states"),
-    TIER("--offload-param", off_param, "the parameters"),
-    TIER("--offload-gradients", off_gradients, "the gradients"),
-    TIER("--offload-activations", off_activations, "activation checkpoints"),
+    TIER("--offload-optimizer", off_optimizer, "as training chooses", "the optimizer states"),
+    TIER("--offload-param", off_param, "as training chooses", "the parameters; other than none needs stage 3"),
+    TIER("--offload-gradients", off_gradients, "that of the optimizer", "the gradients"),
+    TIER("--offload-activations", off_activations, "as training chooses", "activation checkpoints"),
+    {.name = "--tile-limit", .kind = ZN_OPTION_SIZE, .offset = AT(tile_limit), .value = "SIZE",
+     .otherwise = "as training chooses", .help = "Split parameters above this size into tiles; 0: none."},
+    {.name = "--host-cache", .kind = ZN_OPTION_SIZE, .offset = AT(host_cache), .value = "SIZE", .otherwise = "0",
+     .help = "Optimizer states on NVMe that stay in memory."},
     {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
-     .choices = "horizontal vertical auto", .not_yet = "vertical auto", .help = "Order of segments and micro-batches."},
+     .choices = "horizontal vertical auto", .not_yet = "auto", .help = "Order of segments and micro-batches."},
+    {.name = "--optimizer-in-backward", .kind = ZN_OPTION_FLAG, .offset = AT(in_backward),
+     .help = "Update each unit as soon as its gradient is complete; without clipping."},
+    {.name = "--delayed-update", .kind = ZN_OPTION_OPTIONAL, .offset = AT(delayed_update), .value = "AFTER",
+     .otherwise = "off; 40 where no number is given", .help = "Apply updates one step late after so many steps."},
     LATER("--simulate", ZN_OPTION_FLAG),
     LATER("--trace", ZN_OPTION_STRING),
-    LATER("--tile-limit", ZN_OPTION_SIZE),
-    LATER("--host-cache", ZN_OPTION_SIZE),
-    LATER("--optimizer-in-backward", ZN_OPTION_FLAG),
-    LATER("--delayed-update", ZN_OPTION_OPTIONAL),
 };
 
 static const struct zn_command command = {
@@ -122,7 +124,7 @@ static zn_status run(const struct plan_flags *f, const struct zn_options *given)
     struct plan p = {0};
     bool fits = zn_options_given(given, "--fit");
     const char *config = f->fit ? f->fit : "zinc-fit.json";
-    zn_status status = plan_prepare(&p, f);
+    zn_status status = plan_prepare(&p, f, given);
     if (status == ZN_OK)
         status = search(&p, f, fits);
     if (status == ZN_OK)

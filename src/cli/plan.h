@@ -13,8 +13,9 @@ struct plan_flags {
     const char *off_optimizer, *off_param, *off_gradients, *off_activations;
     int64_t layers, hidden, heads, vocabulary, ffn;
     int64_t ranks, nodes, micro_batch, accumulate, seq_len;
-    size_t memory_limit, prefetch_bytes, persist_below;
-    bool largest, json;
+    size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
+    const char *delayed_update;
+    bool in_backward, largest, json;
 };
 
 /* A planned run. */
@@ -35,7 +36,7 @@ zn_status plan_check_flags(const struct plan_flags *flags, const struct zn_optio
 
 /* Reads cluster and model, and sets what will be planned. With --largest there is no model yet. The caller calls
  * fini whatever happened. */
-zn_status plan_prepare(struct plan *plan, const struct plan_flags *flags);
+zn_status plan_prepare(struct plan *plan, const struct plan_flags *flags, const struct zn_options *given);
 void plan_fini(struct plan *plan);
 
 void plan_show_text(const struct plan *plan);

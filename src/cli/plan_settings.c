@@ -8,7 +8,32 @@ static const char *optimizer_name(zn_optimizer optimizer)
     return names[optimizer];
 }
 
-/* What `zinc train` takes. Offload's flags join here. */
+static const char *tier_flag(zn_tier tier)
+{
+    static const char *const names[] = {"none", "cpu", "nvme"};
+    return names[tier];
+}
+
+static void add_offload(zn_text *t, const struct zn_engine_options *e, const char *separator)
+{
+    const struct {
+        const char *name;
+        zn_tier tier;
+    } tiers[] = {{"optimizer", e->offload.optimizer},
+                 {"param", e->offload.parameters},
+                 {"gradients", e->offload.gradients},
+                 {"activations", e->offload.activations}};
+    for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++)
+        zn_text_add(t, ",%s\"offload-%s\":\"%s\"", separator, tiers[i].name, tier_flag(tiers[i].tier));
+    zn_text_add(t, ",%s\"tile-limit\":%zu,%s\"host-cache\":%zu,%s\"schedule\":\"%s\"", separator, e->tile_bytes,
+                separator, e->host_cache, separator, e->vertical ? "vertical" : "horizontal");
+    if (e->in_backward)
+        zn_text_add(t, ",%s\"optimizer-in-backward\":true,%s\"clip\":0", separator, separator);
+    if (e->delay_after >= 0)
+        zn_text_add(t, ",%s\"delayed-update\":%lld", separator, (long long)e->delay_after);
+}
+
+/* What `zinc train` takes. */
 static void add_flags(zn_text *t, const struct plan *p, const char *separator)
 {
     const struct zn_engine_options *e = &p->setup.engine;
@@ -20,6 +45,7 @@ static void add_flags(zn_text *t, const struct plan *p, const char *separator)
                 optimizer_name(e->optimizer));
     zn_text_add(t, ",%s\"prefetch-bytes\":%zu,%s\"persist-below\":%zu", separator, e->prefetch_bytes, separator,
                 e->persist_bytes);
+    add_offload(t, e, separator);
     if (p->setup.memory_limit)
         zn_text_add(t, ",%s\"memory-limit\":%zu", separator, p->setup.memory_limit);
 }

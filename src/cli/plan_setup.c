@@ -8,7 +8,7 @@
 #include "cli/plan.h"
 #include "plan/this_machine.h"
 
-enum { CONFIG_BYTES = 16 * 1024 * 1024, DEFAULT_TIME = 1024, MAX_RANKS = 1 << 20 };
+enum { CONFIG_BYTES = 16 * 1024 * 1024, DEFAULT_TIME = 1024, MAX_RANKS = 1 << 20, DEFAULT_DELAY = 40 };
 
 /* ---- Flags ---- */
 
@@ -46,6 +46,19 @@ static zn_status check_shape(const struct plan_flags *f, const struct zn_options
     return ZN_OK;
 }
 
+/* A gradient that is used up in backward can be neither scaled back nor delayed. */
+static zn_status check_update(const struct plan_flags *f, const struct zn_options *given)
+{
+    char *end;
+    if (f->delayed_update && (strtoll(f->delayed_update, &end, 10) < 0 || *end))
+        return zn_fail(ZN_ERR_USAGE, "--delayed-update: '%s' is not a number of steps", f->delayed_update);
+    if (f->in_backward && zn_options_given(given, "--delayed-update"))
+        return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward does not go with --delayed-update");
+    if (f->in_backward && f->precision && strcmp(f->precision, "fp16") == 0)
+        return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward does not go with the loss scaling of --precision fp16");
+    return ZN_OK;
+}
+
 zn_status plan_check_flags(const struct plan_flags *f, const struct zn_options *given)
 {
     if (f->paper)
@@ -59,8 +72,7 @@ zn_status plan_check_flags(const struct plan_flags *f, const struct zn_options *
                        n_models(f) > 1 ? "; more were given" : "; `zinc plan --help` shows an example");
     if (zn_options_given(given, "--memory-limit") && f->memory_limit == 0)
         return zn_fail(ZN_ERR_USAGE, "--memory-limit 0: nothing fits into it");
-    if (f->reduce && strcmp(f->reduce, "last") == 0 && f->stage && f->stage[0] >= '2')
-        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %s reduces every micro-batch", f->stage);
+    ZN_TRY(check_update(f, given));
     return check_shape(f, given);
 }
 
@@ -187,7 +199,7 @@ static zn_optimizer optimizer_of(const char *name)
     return strcmp(name, "adamw") == 0 ? ZN_ADAMW : strcmp(name, "adam") == 0 ? ZN_ADAM : ZN_SGD;
 }
 
-static void set_engine(struct plan *p)
+static void set_engine(struct plan *p, const struct zn_options *given)
 {
     const struct plan_flags *f = p->flags;
     struct zn_engine_options *e = &p->setup.engine;
@@ -198,19 +210,44 @@ static void set_engine(struct plan *p)
     e->beta1 = 0.9;
     e->beta2 = 0.999;
     e->eps = 1e-8;
-    e->clip = 1;
-    e->prefetch_bytes = e->reuse_bytes = f->prefetch_bytes;
+    e->clip = f->in_backward ? 0 : 1;
     e->persist_bytes = f->persist_below;
-    e->stage = f->stage ? f->stage[0] - '0' : 0;
-    e->recompute = f->recompute && strcmp(f->recompute, "on") == 0;
+    e->vertical = strcmp(f->schedule, "vertical") == 0;
+    e->in_backward = f->in_backward;
+    e->delay_after = -1;
+    if (zn_options_given(given, "--delayed-update"))
+        e->delay_after = f->delayed_update ? strtoll(f->delayed_update, NULL, 10) : DEFAULT_DELAY;
     p->setup.memory_limit = f->memory_limit;
-    p->freedom = (struct zn_plan_freedom){.stage = !f->stage,
-                                          .recompute = !f->recompute,
-                                          .micro_batch = f->micro_batch == 0,
-                                          .reduce_every = f->reduce ? strcmp(f->reduce, "every") == 0 : -1};
 }
 
-zn_status plan_prepare(struct plan *p, const struct plan_flags *f)
+/* -1 where the flag was not given. */
+static int tier_of(const char *name)
+{
+    return !name ? -1 : strcmp(name, "none") == 0 ? ZN_TIER_DEVICE : strcmp(name, "cpu") == 0 ? ZN_TIER_HOST : ZN_TIER_NVME;
+}
+
+static void set_choices(struct plan *p, const struct zn_options *given)
+{
+    const struct plan_flags *f = p->flags;
+    struct zn_choices *c = &p->freedom.choices;
+    *c = zn_choices_open();
+    c->stage = f->stage ? f->stage[0] - '0' : -1;
+    c->recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
+    c->reduce_every = f->reduce ? strcmp(f->reduce, "every") == 0 : -1;
+    c->optimizer = tier_of(f->off_optimizer);
+    c->parameters = tier_of(f->off_param);
+    c->gradients = tier_of(f->off_gradients);
+    c->activations = tier_of(f->off_activations);
+    if (zn_options_given(given, "--tile-limit"))
+        c->tile_bytes = f->tile_limit;
+    if (zn_options_given(given, "--prefetch-bytes"))
+        c->prefetch_bytes = f->prefetch_bytes;
+    if (zn_options_given(given, "--host-cache"))
+        c->host_cache = f->host_cache;
+    p->freedom.micro_batch = f->micro_batch == 0;
+}
+
+zn_status plan_prepare(struct plan *p, const struct plan_flags *f, const struct zn_options *given)
 {
     *p = (struct plan){.flags = f};
     ZN_TRY(open_cluster(p));
@@ -218,7 +255,8 @@ zn_status plan_prepare(struct plan *p, const struct plan_flags *f)
     ZN_TRY(f->model ? open_folder(p, f->model) : make_shape(p));
     if (f->precision)
         ZN_TRY(zn_dtype_parse(f->precision, "--precision", &p->setup.engine.type));
-    set_engine(p);
+    set_engine(p, given);
+    set_choices(p, given);
     p->setup.cluster = &p->cluster;
     p->setup.model = p->model;
     return ZN_OK;

@@ -29,6 +29,26 @@ static void count_text(double count, char text[32])
     snprintf(text, 32, "%.4g%s", count, names[i]);
 }
 
+static void text_offload(const struct zn_engine_options *e)
+{
+    const struct {
+        const char *name;
+        zn_tier tier;
+    } states[] = {{"optimizer", e->offload.optimizer},
+                  {"gradients", e->offload.gradients},
+                  {"parameters", e->offload.parameters},
+                  {"activation checkpoints", e->offload.activations}};
+    char text[ZN_SIZE_TEXT];
+    int n = 0;
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        if (states[i].tier != ZN_TIER_DEVICE)
+            printf("%s%s on %s", n++ ? ", " : "", states[i].name, zn_tier_name(states[i].tier));
+    if (e->tile_bytes)
+        printf("%stiles of %s", n++ ? ", " : "", zn_size_text(e->tile_bytes, text));
+    if (n)
+        putchar('\n');
+}
+
 static void text_head(const struct plan *p)
 {
     char count[32];
@@ -42,9 +62,12 @@ static void text_head(const struct plan *p)
     printf(", vocabulary %lld\n", (long long)p->model->module->vocabulary);
     printf("%s (%s): %d rank%s on %d node%s\n", p->cluster.name, p->cluster.device.name, s->n_ranks,
            s->n_ranks == 1 ? "" : "s", s->n_nodes, s->n_nodes == 1 ? "" : "s");
-    printf("stage %d, %s, %lld × %lld windows of %lld tokens a rank, recompute %s\n\n", e->stage,
+    printf("stage %d, %s, %lld × %lld windows of %lld tokens a rank, recompute %s%s%s%s\n", e->stage,
            zn_dtype_name(e->type), (long long)e->accumulate, (long long)e->micro_batch, (long long)e->time,
-           e->recompute ? "on" : "off");
+           e->recompute ? "on" : "off", e->vertical ? ", vertical" : "", e->in_backward ? ", updates in backward" : "",
+           e->delay_after >= 0 ? ", delayed updates" : "");
+    text_offload(e);
+    putchar('\n');
 }
 
 static void text_memory(const struct plan *p)
@@ -87,7 +110,8 @@ static void text_sizes(const struct plan *p)
     for (size_t i = 0; i < manifest->n_entries; i++) {
         const struct zn_manifest_entry *e = &manifest->entries[i];
         if (e->kind == ZN_KIND_BUFFERS || e->kind == ZN_KIND_ACTIVATIONS)
-            printf("  %-26s %14s\n", e->name, zn_size_text(e->n_bytes, text));
+            printf("  %-26s %14s%s%s\n", e->name, zn_size_text(e->n_bytes, text),
+                   e->tier == ZN_TIER_DEVICE ? "" : "   on ", e->tier == ZN_TIER_DEVICE ? "" : zn_tier_name(e->tier));
     }
     putchar('\n');
 }
@@ -99,7 +123,8 @@ static void text_traffic(const struct zn_prediction *r)
         uint64_t n_bytes;
     } rows[] = {{"gather", r->gather},         {"reduce", r->reduce},
                 {"within the node", r->near},  {"between nodes", r->far},
-                {"nvme read", r->nvme_read},   {"nvme write", r->nvme_write}};
+                {"device and host", r->host_bytes}, {"nvme read", r->nvme_read},
+                {"nvme write", r->nvme_write}};
     char text[ZN_SIZE_TEXT];
     printf("traffic of a step                    a rank\n");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -3,11 +3,15 @@
 
 #include <stdio.h>
 
+#include "plan/search.h"
+
 /* A change makes the setup another one and says how; false: it cannot be made. */
 typedef bool (*change)(struct zn_plan_setup *s, char *text, size_t size);
 
 static bool toggle_recompute(struct zn_plan_setup *s, char *text, size_t size)
 {
+    if (s->engine.vertical || s->engine.offload.activations != ZN_TIER_DEVICE)
+        return false;
     s->engine.recompute = !s->engine.recompute;
     snprintf(text, size, "--recompute %s", s->engine.recompute ? "on" : "off");
     return true;
@@ -15,11 +19,13 @@ static bool toggle_recompute(struct zn_plan_setup *s, char *text, size_t size)
 
 static bool set_stage(struct zn_plan_setup *s, int stage, char *text, size_t size)
 {
-    if (stage < 0 || stage > 3 || s->n_ranks == 1)
+    const struct zn_offload *off = &s->engine.offload;
+    if (stage < 0 || stage > 3 || s->n_ranks == 1 || (stage < 3 && off->parameters != ZN_TIER_DEVICE) ||
+        (stage < 2 && off->gradients == ZN_TIER_NVME))
         return false;
     bool asked = s->engine.stage < 2 && s->engine.reduce_every;
     s->engine.stage = stage;
-    s->engine.reduce_every = asked || stage >= 2;
+    s->engine.reduce_every = asked || (stage >= 2 && !s->engine.vertical);
     snprintf(text, size, "--stage %d", stage);
     return true;
 }
@@ -57,6 +63,28 @@ static bool double_steps(struct zn_plan_setup *s, char *text, size_t size)
     return true;
 }
 
+static bool go_vertical(struct zn_plan_setup *s, char *text, size_t size)
+{
+    if (s->engine.vertical || s->engine.accumulate < 2 || !s->engine.recompute)
+        return false;
+    s->engine.vertical = true;
+    s->engine.reduce_every = false;
+    snprintf(text, size, "--schedule vertical");
+    return true;
+}
+
+/* One tier nearer. */
+static bool fetch_optimizer(struct zn_plan_setup *s, char *text, size_t size)
+{
+    struct zn_offload *off = &s->engine.offload;
+    if (off->optimizer == ZN_TIER_DEVICE)
+        return false;
+    bool to_host = off->optimizer == ZN_TIER_NVME && !s->cluster->device.is_host;
+    off->optimizer = off->gradients = to_host ? ZN_TIER_HOST : ZN_TIER_DEVICE;
+    snprintf(text, size, "--offload-optimizer %s", to_host ? "cpu" : "none");
+    return true;
+}
+
 static bool double_ranks(struct zn_plan_setup *s, char *text, size_t size)
 {
     const struct zn_cluster *c = s->cluster;
@@ -71,23 +99,17 @@ static bool double_ranks(struct zn_plan_setup *s, char *text, size_t size)
     return true;
 }
 
-/* A change that cannot be planned (sizes beyond all bounds) is no advice. */
-static bool try_change(const struct zn_plan_setup *setup, change make, char *text, size_t size,
-                       struct zn_prediction *p)
-{
-    struct zn_plan_setup s = *setup;
-    return make(&s, text, size) && zn_predict(&s, p) == ZN_OK;
-}
-
 /* Of what fits already: the change that gives the most tokens a second and rank. */
 static void advise_speed(const struct zn_plan_setup *setup, const struct zn_prediction *now, struct zn_advice *advice)
 {
-    static const change changes[] = {toggle_recompute, lower_stage, raise_stage, double_batch, double_steps};
+    static const change changes[] = {toggle_recompute, lower_stage,    raise_stage, double_batch,
+                                     double_steps,     go_vertical,    fetch_optimizer};
     char text[64], best_text[64] = "";
     double best = 1.02; /* less is no help */
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        struct zn_prediction p;
-        if (!try_change(setup, changes[i], text, sizeof text, &p))
+        struct zn_plan_setup s = *setup;
+        struct zn_prediction p; /* a change that cannot be planned is no advice */
+        if (!changes[i](&s, text, sizeof text) || zn_predict_if_fits(&s, &p) != ZN_OK)
             continue;
         double gain = p.tokens_per_second / now->tokens_per_second;
         if (p.fits && gain > best) {
@@ -104,46 +126,61 @@ static void advise_speed(const struct zn_plan_setup *setup, const struct zn_pred
         snprintf(advice->text, sizeof advice->text, "more or faster devices");
 }
 
-/* The leanest of these ranks. */
-static void make_lean(struct zn_plan_setup *s)
+static const char *tier_name(zn_tier tier)
 {
-    s->engine.recompute = true;
-    s->engine.keep_logits = false;
-    s->engine.micro_batch = 1;
-    if (s->n_ranks > 1) {
-        s->engine.stage = 3;
-        s->engine.reduce_every = true;
-    }
+    static const char *const names[] = {"none", "cpu", "nvme"};
+    return names[tier];
 }
 
-/* Twice the ranks, and again, until it fits. */
-static void advise_ranks(struct zn_plan_setup s, struct zn_advice *advice)
+static void tell_setup(const struct zn_plan_setup *s, struct zn_advice *advice)
 {
+    const struct zn_engine_options *e = &s->engine;
+    int n = snprintf(advice->text, sizeof advice->text, "--ranks %d --stage %d --recompute %s --micro-batch %lld", s->n_ranks,
+                     e->stage, e->recompute ? "on" : "off", (long long)e->micro_batch);
+    const struct {
+        const char *flag;
+        zn_tier tier;
+    } tiers[] = {{"optimizer", e->offload.optimizer}, {"param", e->offload.parameters}, {"activations", e->offload.activations}};
+    for (int i = 0; i < 3; i++)
+        if (tiers[i].tier != ZN_TIER_DEVICE)
+            n += snprintf(advice->text + n, sizeof advice->text - (size_t)n, " --offload-%s %s", tiers[i].flag,
+                          tier_name(tiers[i].tier));
+    if (e->tile_bytes)
+        n += snprintf(advice->text + n, sizeof advice->text - (size_t)n, " --tile-limit %zuMiB", e->tile_bytes >> 20);
+    snprintf(advice->text + n, sizeof advice->text - (size_t)n, " would fit");
+}
+
+/* The leanest on these ranks, then on twice as many, and so on. */
+static void advise_lean(struct zn_plan_setup s, struct zn_advice *advice)
+{
+    const struct zn_plan_freedom open = {.choices = zn_choices_open()};
     char text[64];
-    const char *name = s.cluster->name;
+    s.engine.micro_batch = 1;
     for (bool more = true; more; more = double_ranks(&s, text, sizeof text)) {
-        struct zn_prediction p;
-        make_lean(&s);
-        if (zn_predict(&s, &p) != ZN_OK)
-            break;
-        bool fits = p.fits;
-        zn_prediction_fini(&p);
-        if (!fits)
-            continue;
-        snprintf(advice->text, sizeof advice->text, "--ranks %d --stage %d --recompute on --micro-batch 1 would fit",
-                 s.n_ranks, s.engine.stage);
-        return;
+        for (int way = 0; zn_plan_make_lean(&s, &open, way); way++) {
+            struct zn_prediction p;
+            if (zn_predict_memory(&s, &p) != ZN_OK)
+                continue;
+            bool fits = p.fits;
+            zn_prediction_fini(&p);
+            if (fits) {
+                tell_setup(&s, advice);
+                return;
+            }
+        }
     }
-    snprintf(advice->text, sizeof advice->text, "it does not fit on any number of ranks of %s; a smaller model does", name);
+    snprintf(advice->text, sizeof advice->text, "it does not fit on any number of ranks of %s; a smaller model does",
+             s.cluster->name);
 }
 
 static void advise_memory(const struct zn_plan_setup *setup, struct zn_advice *advice)
 {
     static const change changes[] = {toggle_recompute, raise_stage, halve_batch};
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        struct zn_plan_setup s = *setup;
         struct zn_prediction p;
         char text[64];
-        if (!try_change(setup, changes[i], text, sizeof text, &p))
+        if (!changes[i](&s, text, sizeof text) || zn_predict_memory(&s, &p) != ZN_OK)
             continue;
         bool fits = p.fits;
         zn_prediction_fini(&p);
@@ -152,7 +189,7 @@ static void advise_memory(const struct zn_plan_setup *setup, struct zn_advice *a
             return;
         }
     }
-    advise_ranks(*setup, advice);
+    advise_lean(*setup, advice);
 }
 
 void zn_plan_advise(const struct zn_plan_setup *setup, const struct zn_prediction *now, struct zn_advice *advice)

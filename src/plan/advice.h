@@ -5,7 +5,7 @@
 #include "plan/predict.h"
 
 struct zn_advice {
-    char text[192];
+    char text[256];
 };
 
 /* For a prediction of this setup. Blocks for some dry runs. */

@@ -1,10 +1,11 @@
-/* One configuration on one cluster: does it fit, what does it send, how long does a step take. */
+/* One configuration on one cluster: does it fit, and what does it send. */
 #include "plan/predict.h"
 
 #include <string.h>
 
 #include "plan/dry_run.h"
-#include "plan/traffic.h"
+#include "plan/predict_private.h"
+#include "plan/simulate.h"
 
 const char *zn_bound_name(zn_bound bound)
 {
@@ -17,8 +18,7 @@ int zn_plan_ranks_per_node(const struct zn_plan_setup *s)
     return (s->n_ranks + s->n_nodes - 1) / s->n_nodes;
 }
 
-/* The part of a device that a rank has: ranks of a processor may share it. */
-static double device_share(const struct zn_plan_setup *s)
+double plan_device_share(const struct zn_plan_setup *s)
 {
     int n_local = zn_plan_ranks_per_node(s);
     return n_local > s->cluster->devices ? (double)s->cluster->devices / n_local : 1;
@@ -69,16 +69,14 @@ zn_status zn_plan_check(const struct zn_plan_setup *s)
 
 /* ---- Memory ---- */
 
-/* Ranks divide what their node has. On a processor, device and host memory are the same bytes. */
-static void set_limits(const struct zn_plan_setup *s, struct zn_prediction *p)
+/* Ranks divide what their node has. */
+void zn_plan_limits(const struct zn_plan_setup *s, size_t limit[ZN_N_TIERS])
 {
     const struct zn_cluster *c = s->cluster;
-    double n_local = (double)zn_plan_ranks_per_node(s);
-    p->reserved = c->device.reserved;
-    p->limit[ZN_TIER_DEVICE] = s->memory_limit ? s->memory_limit : (size_t)((double)c->device.memory * device_share(s));
-    p->limit[ZN_TIER_HOST] =
-        c->device.is_host ? p->limit[ZN_TIER_DEVICE] : (size_t)((double)c->host_memory / n_local);
-    p->limit[ZN_TIER_NVME] = (size_t)((double)c->nvme_memory / n_local);
+    double n_local = (double)zn_plan_ranks_per_node(s), device = (double)c->device.memory * plan_device_share(s);
+    limit[ZN_TIER_DEVICE] = s->memory_limit ? s->memory_limit : (size_t)device;
+    limit[ZN_TIER_HOST] = c->device.is_host ? limit[ZN_TIER_DEVICE] : (size_t)((double)c->host_memory / n_local);
+    limit[ZN_TIER_NVME] = (size_t)((double)c->nvme_memory / n_local);
 }
 
 static void judge_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
@@ -105,119 +103,74 @@ static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
         p->tier[tier] = zn_manifest_bytes(&p->manifest, (zn_tier)tier, ZN_N_KINDS);
     for (int kind = 0; kind < ZN_N_KINDS; kind++)
         p->kind[kind] = zn_manifest_bytes(&p->manifest, ZN_N_TIERS, (zn_kind)kind);
-    set_limits(s, p);
+    p->reserved = s->cluster->device.reserved;
+    zn_plan_limits(s, p->limit);
     judge_memory(s, p);
 }
 
-/* ---- Work ---- */
+/* ---- All of it ---- */
 
-/* Elements of the matrices that tokens are multiplied with, in the blocks and in the head. */
-static void count_matrices(const zn_model *model, double *blocks, double *head)
-{
-    const zn_module *m = model->module;
-    *blocks = *head = 0;
-    for (int i = 0; i < m->n_params; i++) {
-        const zn_param *p = &m->params[i];
-        if (p->ndim < 2 || p->segment == 0)
-            continue;
-        *(p->segment == m->n_segments - 1 ? head : blocks) += (double)p->n_elements;
-    }
-    if (model->tied)
-        *head = (double)m->vocabulary * (double)model->hidden;
-}
-
-/* Two flops an element and token in forward, four in backward; what is recomputed counts again. Attention looks
- * at half of all pairs, with a backward of 2.5 times its forward. */
-static double step_flops(const struct zn_plan_setup *s)
-{
-    const struct zn_engine_options *o = &s->engine;
-    double blocks, head, time = (double)o->time, tokens = (double)o->micro_batch * time;
-    count_matrices(s->model, &blocks, &head);
-    double attention = 2 * tokens * (time + 1) * (double)s->model->hidden * (double)s->model->n_layers;
-    double forward = 2 * tokens * blocks + attention, backward = 4 * tokens * blocks + 2.5 * attention;
-    double ends = (o->keep_logits ? 6 : 8) * tokens * head;
-    return (double)o->accumulate * (forward * (o->recompute ? 2 : 1) + backward + ends);
-}
-
-/* The optimizer reads parameter, gradient and moments and writes all but the gradient, and the 16-bit copy; the
- * norm reads the gradient once more. */
-static double update_bytes(const struct zn_plan_setup *s)
-{
-    const struct zn_engine_options *o = &s->engine;
-    double elements = (double)zn_model_n_elements(s->model) / (o->stage >= 1 ? s->n_ranks : 1);
-    double moments = o->optimizer != ZN_SGD ? 16 : o->momentum != 0 ? 8 : 0;
-    return elements * (12 + moments + 4 + (o->type == ZN_F32 ? 0 : 2));
-}
-
-/* ---- Time ---- */
-
-/* The part of a rank's bytes that goes between nodes. */
-static double far_part(const struct zn_plan_setup *s)
-{
-    int n_local = zn_plan_ranks_per_node(s);
-    return s->n_ranks > 1 ? (double)(s->n_ranks - n_local) / (double)(s->n_ranks - 1) : 0;
-}
-
-/* Bytes go over the links of the node and between nodes at once. What enters a node to be handed on also
- * crosses the links within. */
-static double link_seconds(const struct zn_plan_setup *s, double n_bytes)
+/* What one rank has of the cluster. */
+static struct zn_sim_machine machine_of(const struct zn_plan_setup *s)
 {
     const struct zn_cluster *c = s->cluster;
     int n_local = zn_plan_ranks_per_node(s);
-    double far = n_bytes * far_part(s), inside = c->node_node.relayed ? n_bytes : n_bytes - far;
-    double near_seconds = n_local > 1 ? inside / zn_link_rate(&c->device_device, n_local) : 0;
-    double far_seconds = far > 0 ? far / zn_link_rate(&c->node_node, n_local) : 0;
-    return near_seconds > far_seconds ? near_seconds : far_seconds;
+    double share = plan_device_share(s);
+    return (struct zn_sim_machine){
+        .device = {.flops = c->device.flops[s->engine.type] * share, .memory_bytes = c->device.rate * share},
+        .links = {.n_ranks = s->n_ranks,
+                  .ranks_per_node = n_local,
+                  .node_bytes = c->device_device.alone > 0 ? zn_link_rate(&c->device_device, n_local) : 1,
+                  .network_bytes = c->node_node.alone > 0 ? zn_link_rate(&c->node_node, n_local) : 1},
+        .nvme_bytes = c->host_nvme.alone > 0 ? zn_link_rate(&c->host_nvme, n_local) : 1};
 }
 
-static double larger(double a, double b)
+static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_plan *plan, struct zn_prediction *p)
 {
-    return a > b ? a : b;
+    struct zn_sim_step step;
+    const struct zn_sim_machine machine = machine_of(s);
+    ZN_TRY(zn_simulate_step(s->model->module, &s->engine, plan, &machine, &step));
+    p->gather = step.gather;
+    p->reduce = step.reduce;
+    p->nvme_read = step.nvme_read;
+    p->nvme_write = step.nvme_write;
+    plan_predict_seconds(s, plan, p);
+    return ZN_OK;
 }
 
-/* Reductions and gathers run beside the computation, but the sums that stage 0 gathers when all is computed. */
-static void predict_seconds(const struct zn_plan_setup *s, struct zn_prediction *p)
-{
-    double share = device_share(s), peak = s->cluster->device.flops[s->engine.type] * share;
-    p->flops = step_flops(s);
-    p->update = update_bytes(s) / (s->cluster->device.rate * share);
-    p->compute = p->flops / peak + p->update;
-    double sent = (double)(p->gather + p->reduce);
-    double exposed = s->engine.stage == 0 ? link_seconds(s, (double)p->gather) : 0;
-    p->communication = link_seconds(s, sent);
-    p->far = (uint64_t)(sent * far_part(s) + 0.5);
-    p->near = p->gather + p->reduce - p->far;
-    p->step = larger(larger(p->compute, p->communication - exposed), p->io) + exposed;
-    double tokens = (double)s->engine.micro_batch * (double)s->engine.time * (double)s->engine.accumulate;
-    p->tokens_per_second = tokens * s->n_ranks / p->step;
-    p->flops_per_device = p->flops / p->step;
-    p->efficiency = p->flops_per_device / peak;
-    p->bound = p->io > larger(p->compute, p->communication) ? ZN_BOUND_IO
-               : p->communication > p->compute              ? ZN_BOUND_COMMUNICATION
-                                                            : ZN_BOUND_COMPUTE;
-    if (!p->fits)
-        p->bound = ZN_BOUND_MEMORY;
-}
+enum wanted { ALL, ALL_IF_FITS, MEMORY };
 
-zn_status zn_predict(const struct zn_plan_setup *s, struct zn_prediction *prediction)
+static zn_status predict(const struct zn_plan_setup *s, enum wanted wanted, struct zn_prediction *prediction)
 {
     zn_engine_plan plan = {0};
-    struct zn_prediction p = {0};
-    struct zn_traffic traffic;
+    struct zn_prediction p = {.bound = ZN_BOUND_MEMORY};
     ZN_TRY(zn_plan_check(s));
     ZN_TRY(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &plan));
-    zn_status status = zn_traffic_count(s->model, &s->engine, s->n_ranks, &plan, &traffic);
+    p.manifest = plan.manifest;
+    sum_memory(s, &p);
+    bool rest = wanted == ALL || (wanted == ALL_IF_FITS && p.fits);
+    zn_status status = rest ? predict_rest(s, &plan, &p) : ZN_OK;
     if (status == ZN_OK) {
-        p.manifest = plan.manifest;
-        zn_manifest_init(&plan.manifest);
-        p.gather = traffic.gather;
-        p.reduce = traffic.reduce;
-        sum_memory(s, &p);
-        predict_seconds(s, &p);
+        zn_manifest_init(&plan.manifest); /* it is the prediction's now */
         *prediction = p;
     }
     zn_engine_plan_fini(&plan);
     return status;
+}
+
+zn_status zn_predict(const struct zn_plan_setup *setup, struct zn_prediction *prediction)
+{
+    return predict(setup, ALL, prediction);
+}
+
+zn_status zn_predict_if_fits(const struct zn_plan_setup *setup, struct zn_prediction *prediction)
+{
+    return predict(setup, ALL_IF_FITS, prediction);
+}
+
+zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_prediction *prediction)
+{
+    return predict(setup, MEMORY, prediction);
 }
 
 void zn_prediction_fini(struct zn_prediction *p)

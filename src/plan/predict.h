@@ -1,5 +1,5 @@
 /* The prediction for one configuration on one cluster: memory from the dry run of the engine, traffic from its
- * trace and units, seconds from the rates of the cluster.
+ * steps on simulated hardware, seconds from the rates of the cluster.
  *
  * Seconds are those of the papers' formulas: compute at the device's peak for matrix products, the update at the
  * speed of its memory, bytes at the speed of the links, each hidden behind the longest of them where the engine
@@ -32,6 +32,7 @@ struct zn_prediction {
 
     uint64_t gather, reduce, nvme_read, nvme_write; /* bytes a rank and step */
     uint64_t near, far;                             /* of gather and reduce: within the node, between nodes */
+    uint64_t host_bytes; /* between a device and its host, which is not the same; by the papers' formulas */
 
     double flops; /* of matrix products, a rank and step */
     double compute, update, communication, io, step; /* seconds; update is part of compute */
@@ -47,8 +48,15 @@ int zn_plan_ranks_per_node(const struct zn_plan_setup *setup);
 /* Usage errors: more ranks or nodes than the cluster has, a precision its devices lack, sizes beyond 2^63 bytes. */
 zn_status zn_plan_check(const struct zn_plan_setup *setup);
 
-/* Checks and predicts; blocks for one dry run. The caller calls fini after a success. */
+/* Checks and predicts; blocks for a dry run and some steps of simulation. The caller calls fini after a success. */
 zn_status zn_predict(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
+
+/* The same, but where it does not fit only memory is told; memory alone: quicker, for searches. */
+zn_status zn_predict_if_fits(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
+zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
+
+/* What a rank may hold, by tier. On a processor device and host are the same bytes. */
+void zn_plan_limits(const struct zn_plan_setup *setup, size_t limit[ZN_N_TIERS]);
 void zn_prediction_fini(struct zn_prediction *prediction);
 
 #endif

@@ -1,39 +1,96 @@
-/* Searches by repeated prediction. Each trial is a dry run of the engine. */
+/* The ladder of configurations for any cluster, and two searches along it. Each trial is a dry run of the engine. */
 #include "plan/search.h"
 
-#include <math.h>
+#include <stdint.h>
+#include <string.h>
 
-/* From the fastest to the leanest, in the order training tries them. */
-static const struct {
+enum { MAX_MICRO_BATCH = 1 << 20 };
+
+static const size_t MIB = 1024 * 1024;
+
+#define DEVICE ZN_TIER_DEVICE
+#define HOST ZN_TIER_HOST
+#define NVME ZN_TIER_NVME
+
+/* Each rung needs less of the device than the one before and costs more time. */
+struct rung {
     bool recompute, keep_logits;
-} savings[] = {{false, true}, {true, true}, {true, false}};
+    zn_tier optimizer, activations, parameters;
+    size_t tile, prefetch; /* MiB; tile 0: none */
+};
 
-enum { N_SAVINGS = sizeof savings / sizeof savings[0], MAX_MICRO_BATCH = 1 << 20 };
+static const struct rung ladder[] = {
+    {false, true, DEVICE, DEVICE, DEVICE, 0, 64}, {true, true, DEVICE, DEVICE, DEVICE, 0, 64},
+    {true, false, DEVICE, DEVICE, DEVICE, 0, 64}, {true, true, HOST, DEVICE, DEVICE, 0, 64},
+    {true, false, HOST, HOST, DEVICE, 0, 64},     {true, false, HOST, HOST, HOST, 0, 64},
+    {true, true, NVME, DEVICE, DEVICE, 0, 64},    {true, false, NVME, HOST, DEVICE, 0, 64},
+    {true, false, NVME, HOST, HOST, 0, 64},       {true, false, NVME, HOST, NVME, 0, 64},
+    {true, false, NVME, NVME, NVME, 0, 64},       {true, false, HOST, HOST, HOST, 64, 64},
+    {true, false, NVME, HOST, NVME, 64, 64},      {true, false, HOST, HOST, HOST, 8, 8},
+    {true, false, NVME, HOST, NVME, 8, 8},        {true, false, NVME, NVME, NVME, 8, 8},
+    {true, false, HOST, HOST, HOST, 2, 0},        {true, false, NVME, HOST, NVME, 2, 0},
+    {true, false, NVME, NVME, NVME, 2, 0},
+};
 
-static void apply(struct zn_plan_setup *s, const struct zn_plan_freedom *f, int saving, int stage)
+enum { N_RUNGS = sizeof ladder / sizeof ladder[0], FIRST_LEAN = N_RUNGS - 3 };
+
+/* On a processor the host's memory is the device's, and nothing is gained there. */
+static bool is_there(const struct zn_plan_setup *s, zn_tier tier)
 {
-    if (f->recompute)
-        s->engine.recompute = savings[saving].recompute;
-    s->engine.keep_logits = savings[saving].keep_logits;
-    s->engine.stage = stage;
-    s->engine.reduce_every = f->reduce_every >= 0 ? f->reduce_every : stage >= 2;
+    if (tier == HOST)
+        return !s->cluster->device.is_host;
+    return tier != NVME || s->cluster->nvme_memory > 0;
 }
 
-/* With recompute given, the first two are the same. */
-static bool is_repeat(const struct zn_plan_freedom *f, int saving)
+static bool can_swap_gradients(const struct zn_plan_setup *s, int stage)
 {
-    return saving == 1 && !f->recompute;
+    return stage >= 2 || s->n_ranks == 1;
 }
 
-static int first_stage(const struct zn_plan_setup *s, const struct zn_plan_freedom *f)
+static zn_tier tier_of(int chosen, zn_tier rung)
 {
-    return f->stage ? 0 : s->engine.stage;
+    return chosen >= 0 ? (zn_tier)chosen : rung;
 }
 
-/* One rank holds everything at every stage. */
-static int last_stage(const struct zn_plan_setup *s, const struct zn_plan_freedom *f)
+/* Whether the rung differs from others by what may be chosen, and has a place for it. */
+static bool is_tried(const struct zn_plan_setup *s, const struct zn_choices *c, const struct rung *r, int stage)
 {
-    return !f->stage ? s->engine.stage : s->n_ranks > 1 ? 3 : 0;
+    bool needs_three = tier_of(c->parameters, r->parameters) != DEVICE;
+    if ((c->optimizer < 0 && !is_there(s, r->optimizer)) || (c->activations < 0 && !is_there(s, r->activations)) ||
+        (c->parameters < 0 && !is_there(s, r->parameters)))
+        return false;
+    if (c->stage >= 0)
+        return stage == c->stage && (!needs_three || stage == 3);
+    if (needs_three)
+        return stage == 3;
+    if (s->n_ranks == 1)
+        return stage == 0;
+    if (c->gradients == NVME && stage < 2)
+        return false;
+    if (s->engine.in_backward && stage == 0)
+        return false;
+    return r->optimizer == DEVICE || c->optimizer >= 0 || stage >= 2;
+}
+
+/* The rung at a stage, with what is fixed. Gradients go where the optimizer is, where they can. */
+static void apply(struct zn_plan_setup *s, const struct zn_choices *c, const struct rung *r, int stage)
+{
+    struct zn_engine_options *o = &s->engine;
+    o->stage = stage;
+    o->offload.optimizer = tier_of(c->optimizer, r->optimizer);
+    o->offload.parameters = tier_of(c->parameters, r->parameters);
+    zn_tier gradients = o->offload.optimizer;
+    if (gradients == NVME && !can_swap_gradients(s, stage))
+        gradients = DEVICE;
+    o->offload.gradients = tier_of(c->gradients, gradients);
+    o->recompute = c->recompute >= 0 ? c->recompute : r->recompute || o->vertical || c->activations > 0;
+    o->offload.activations = tier_of(c->activations, o->recompute ? r->activations : DEVICE);
+    o->keep_logits = r->keep_logits;
+    o->tile_bytes = c->tile_bytes != SIZE_MAX ? c->tile_bytes : r->tile * MIB;
+    o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : r->prefetch * MIB;
+    o->reuse_bytes = o->prefetch_bytes;
+    o->host_cache = c->host_cache != SIZE_MAX ? c->host_cache : 0;
+    o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : stage >= 2 && !o->vertical;
 }
 
 /* Puts the new prediction in the place of the old. */
@@ -43,28 +100,99 @@ static void replace(struct zn_prediction *old, const struct zn_prediction *new)
     *old = *new;
 }
 
+zn_status zn_plan_check_choices(const struct zn_plan_setup *s, const struct zn_plan_freedom *f)
+{
+    const struct zn_choices *c = &f->choices;
+    const struct zn_engine_options *o = &s->engine;
+    const int tiers[] = {c->optimizer, c->parameters, c->gradients, c->activations};
+    for (int i = 0; i < 4; i++)
+        if (tiers[i] == NVME && s->cluster->nvme_memory == 0)
+            return zn_fail(ZN_ERR_USAGE, "--offload-… nvme: %s has no drive", s->cluster->name);
+    if (c->parameters > 0 && c->stage >= 0 && c->stage < 3)
+        return zn_fail(ZN_ERR_USAGE, "--offload-param needs --stage 3, not %d", c->stage);
+    if (c->gradients == NVME && c->stage >= 0 && !can_swap_gradients(s, c->stage))
+        return zn_fail(ZN_ERR_USAGE, "--offload-gradients nvme needs --stage 2 or 3 with several ranks, not %d", c->stage);
+    if (c->activations > 0 && c->recompute == 0)
+        return zn_fail(ZN_ERR_USAGE, "--offload-activations keeps what lies between segments: it needs --recompute on");
+    if (o->vertical && c->recompute == 0)
+        return zn_fail(ZN_ERR_USAGE, "--schedule vertical computes segments again: it needs --recompute on");
+    if (o->vertical && c->reduce_every == 1)
+        return zn_fail(ZN_ERR_USAGE, "--schedule vertical reduces once a step: --reduce every does not go with it");
+    if (c->reduce_every == 0 && c->stage >= 2 && !o->vertical)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %d reduces every micro-batch", c->stage);
+    if (o->in_backward && s->n_ranks > 1 && c->stage == 0)
+        return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
+    return ZN_OK;
+}
+
+/* ---- The one a run takes ---- */
+
+/* On processors: by the ladder that training has. *found is false when nothing fits. */
+static zn_status choose_as_training(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found)
+{
+    zn_engine_plan plan = {0};
+    size_t limit[ZN_N_TIERS];
+    zn_plan_limits(setup, limit);
+    struct zn_fit fit = {.module = setup->model->module,
+                         .n_ranks = setup->n_ranks,
+                         .limit = limit[DEVICE],
+                         .overhead = setup->cluster->device.reserved,
+                         .choices = f->choices};
+    zn_status status = zn_fit_run(&fit, &setup->engine, &plan);
+    zn_engine_plan_fini(&plan);
+    *found = status == ZN_OK;
+    return status == ZN_ERR_MEMORY ? ZN_OK : status;
+}
+
+static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found)
+{
+    struct zn_engine_options before = {0};
+    *found = false;
+    for (int r = 0; r < N_RUNGS; r++) {
+        for (int stage = 0; stage <= 3; stage++) {
+            struct zn_prediction p;
+            if (!is_tried(setup, &f->choices, &ladder[r], stage))
+                continue;
+            apply(setup, &f->choices, &ladder[r], stage);
+            if (memcmp(&setup->engine, &before, sizeof before) == 0) /* what differs is fixed */
+                continue;
+            before = setup->engine;
+            ZN_TRY(zn_predict_memory(setup, &p));
+            *found = p.fits;
+            zn_prediction_fini(&p);
+            if (*found)
+                return ZN_OK;
+        }
+    }
+    return ZN_OK;
+}
+
 zn_status zn_plan_choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f,
                          struct zn_prediction *prediction)
 {
-    struct zn_prediction p = {0}, next;
-    for (int i = 0; i < N_SAVINGS; i++) {
-        if (is_repeat(f, i))
-            continue;
-        for (int stage = first_stage(setup, f); stage <= last_stage(setup, f); stage++) {
-            apply(setup, f, i, stage);
-            zn_status status = zn_predict(setup, &next);
-            if (status != ZN_OK) {
-                zn_prediction_fini(&p);
-                return status;
-            }
-            replace(&p, &next);
-            if (p.fits)
-                goto found;
+    bool found;
+    ZN_TRY(zn_plan_check(setup));
+    ZN_TRY(zn_plan_check_choices(setup, f));
+    ZN_TRY((setup->cluster->device.is_host ? choose_as_training : choose)(setup, f, &found));
+    return zn_predict(setup, prediction);
+}
+
+bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, int way)
+{
+    int tried = 0;
+    for (int r = N_RUNGS - 1; r >= 0; r--) {
+        if (r == FIRST_LEAN - 1) /* then the leanest of those without offload */
+            r = 2;
+        for (int stage = 3; stage >= 0; stage--) {
+            if (!is_tried(setup, &f->choices, &ladder[r], stage) || tried++ < way)
+                continue;
+            apply(setup, &f->choices, &ladder[r], stage);
+            return true;
         }
+        if (r == 2)
+            break;
     }
-found:
-    *prediction = p;
-    return ZN_OK;
+    return false;
 }
 
 /* ---- The fastest ---- */
@@ -81,7 +209,7 @@ static zn_status grow_batch(struct zn_plan_setup setup, bool may_grow, struct be
     double before = 0;
     for (;;) {
         struct zn_prediction p;
-        ZN_TRY(zn_predict(&setup, &p));
+        ZN_TRY(zn_predict_if_fits(&setup, &p));
         bool goes_on = p.fits && p.tokens_per_second > 1.01 * before;
         before = p.tokens_per_second;
         if (p.fits && (!best->found || p.tokens_per_second > 1.01 * best->prediction.tokens_per_second)) {
@@ -97,21 +225,33 @@ static zn_status grow_batch(struct zn_plan_setup setup, bool may_grow, struct be
     }
 }
 
+/* Tiles are tried only where nothing fits without. */
+static zn_status try_rungs(const struct zn_plan_setup *setup, const struct zn_plan_freedom *f, struct best *best)
+{
+    struct zn_engine_options before = {0};
+    for (int r = 0; r < N_RUNGS && !(best->found && ladder[r].tile > 0); r++) {
+        for (int stage = 0; stage <= 3; stage++) {
+            struct zn_plan_setup trial = *setup;
+            if (!is_tried(setup, &f->choices, &ladder[r], stage))
+                continue;
+            apply(&trial, &f->choices, &ladder[r], stage);
+            if (memcmp(&trial.engine, &before, sizeof before) == 0)
+                continue;
+            before = trial.engine;
+            ZN_TRY(grow_batch(trial, f->micro_batch, best));
+        }
+    }
+    return ZN_OK;
+}
+
 zn_status zn_plan_fit(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, struct zn_prediction *prediction)
 {
     struct best best = {0};
-    zn_status status = ZN_OK;
+    ZN_TRY(zn_plan_check(setup));
+    ZN_TRY(zn_plan_check_choices(setup, f));
     if (f->micro_batch)
         setup->engine.micro_batch = 1;
-    for (int i = 0; i < N_SAVINGS && status == ZN_OK; i++) {
-        if (is_repeat(f, i))
-            continue;
-        for (int stage = first_stage(setup, f); stage <= last_stage(setup, f) && status == ZN_OK; stage++) {
-            struct zn_plan_setup trial = *setup;
-            apply(&trial, f, i, stage);
-            status = grow_batch(trial, f->micro_batch, &best);
-        }
-    }
+    zn_status status = try_rungs(setup, f, &best);
     if (status == ZN_OK && !best.found)
         return zn_plan_choose(setup, f, prediction);
     if (status != ZN_OK) {
@@ -120,102 +260,5 @@ zn_status zn_plan_fit(struct zn_plan_setup *setup, const struct zn_plan_freedom 
     }
     *setup = best.setup;
     *prediction = best.prediction;
-    return ZN_OK;
-}
-
-/* ---- The largest ---- */
-
-static const double SMALLEST = 20e6, GROWTH = 1.01;
-
-/* The k-th shape of the family, from 0. */
-static zn_status family_shape(const struct zn_family *f, int k, struct zn_shape *shape)
-{
-    if (f->hidden == 0)
-        return zn_shape_near(SMALLEST * pow(GROWTH, k), f->vocabulary, shape);
-    *shape = (struct zn_shape){k + 1, f->hidden, f->heads, f->inner, f->vocabulary};
-    return ZN_OK;
-}
-
-/* How many shapes there are: states stay below 2^63 bytes. */
-static int family_size(const struct zn_family *f)
-{
-    if (f->hidden == 0)
-        return (int)(log(1e17 / SMALLEST) / log(GROWTH));
-    return ZN_SHAPE_LAYERS;
-}
-
-/* Whether the leanest configuration of any stage that may be chosen fits. */
-static zn_status leanest_fits(struct zn_plan_setup setup, const struct zn_plan_freedom *f, bool *fits)
-{
-    *fits = false;
-    ZN_TRY(zn_plan_check(&setup));
-    for (int stage = last_stage(&setup, f); stage >= first_stage(&setup, f) && !*fits; stage--) {
-        struct zn_prediction p;
-        apply(&setup, f, N_SAVINGS - 1, stage);
-        ZN_TRY(zn_predict(&setup, &p));
-        *fits = p.fits;
-        zn_prediction_fini(&p);
-    }
-    return ZN_OK;
-}
-
-static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
-                           const struct zn_family *family, int k, bool *fits)
-{
-    struct zn_plan_setup trial = *setup;
-    struct zn_shape shape;
-    zn_model *model;
-    ZN_TRY(family_shape(family, k, &shape));
-    ZN_TRY(zn_shape_model(&shape, setup->engine.time, &model));
-    trial.model = model;
-    zn_status status = leanest_fits(trial, freedom, fits);
-    zn_model_destroy(model);
-    return status;
-}
-
-/* The last of the family that fits, or -1: in growing strides up, then by halves. */
-static zn_status find_last(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
-                           const struct zn_family *family, int *last)
-{
-    int low = -1, high = family_size(family), stride = 1;
-    bool fits = true;
-    while (fits && low + stride < high) {
-        ZN_TRY(try_shape(setup, freedom, family, low + stride, &fits));
-        if (fits) {
-            low += stride;
-            stride *= 2;
-        } else {
-            high = low + stride;
-        }
-    }
-    while (high - low > 1) {
-        int middle = low + (high - low) / 2;
-        ZN_TRY(try_shape(setup, freedom, family, middle, &fits));
-        *(fits ? &low : &high) = middle;
-    }
-    *last = low;
-    return ZN_OK;
-}
-
-zn_status zn_plan_largest(struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
-                          const struct zn_family *family, struct zn_shape *shape, zn_model **model,
-                          struct zn_prediction *prediction)
-{
-    int last;
-    zn_model *m;
-    ZN_TRY(find_last(setup, freedom, family, &last));
-    if (last < 0)
-        return zn_fail(ZN_ERR_MEMORY, "--largest: not even the smallest model fits on %d ranks of %s", setup->n_ranks,
-                       setup->cluster->name);
-    ZN_TRY(family_shape(family, last, shape));
-    ZN_TRY(zn_shape_model(shape, setup->engine.time, &m));
-    setup->model = m;
-    zn_status status = zn_plan_choose(setup, freedom, prediction);
-    if (status != ZN_OK) {
-        setup->model = NULL;
-        zn_model_destroy(m);
-        return status;
-    }
-    *model = m;
     return ZN_OK;
 }

@@ -3,24 +3,32 @@
 #ifndef ZN_PLAN_SEARCH_H
 #define ZN_PLAN_SEARCH_H
 
+#include "plan/fit.h"
 #include "plan/predict.h"
 #include "plan/shape.h"
 
-/* What a search may choose; everything else stays as the setup has it. */
+/* What is fixed, and what a search may choose. */
 struct zn_plan_freedom {
-    bool stage, recompute, micro_batch;
-    int reduce_every; /* -1: by the stage, as training does */
+    struct zn_choices choices;
+    bool micro_batch; /* zn_plan_fit may choose it */
 };
 
-/* The configuration that `zinc train` would take: from the fastest to the leanest, the first that fits. When none
- * does, the leanest, which then does not fit. The micro-batch stays. The caller ends the prediction. */
+/* What contradicts itself or the cluster in the choices, by the name of the flag. */
+zn_status zn_plan_check_choices(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom);
+
+/* The first configuration that fits, from the fastest to the leanest: on processors the one that `zinc train` takes;
+ * on other devices states go to the host before they go to NVMe. When none fits, the leanest, which then does not
+ * fit. The micro-batch stays. The caller ends the prediction. */
 zn_status zn_plan_choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
                          struct zn_prediction *prediction);
 
-/* The fastest configuration that fits, in tokens a second; a larger batch must give a hundredth more. When none
- * fits, the leanest, which then does not. */
+/* The fastest configuration that fits, in tokens a second; one that is leaner or has a larger batch must give a
+ * hundredth more. When none fits, the leanest, which then does not. */
 zn_status zn_plan_fit(struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
                       struct zn_prediction *prediction);
+
+/* Makes the setup as lean as its ranks and the choices allow, in one of some ways; false: there are no more. */
+bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom, int way);
 
 /* Shapes that grow: with `hidden` 0 near the papers' (zn_shape_near), else more and more layers of these sizes. */
 struct zn_family {

@@ -97,21 +97,33 @@ check 's = plan["settings"]
 assert (s["layers"], s["hidden"], s["heads"], s["ranks"], s["precision"], s["params"]) == (12, 768, 12, 16, "bf16", 124439808), s'
 
 # A trillion parameters on 512 devices.
-plan --params 1T "${dgx2[@]}" --ranks 512 --stage 3 --recompute on --json
+none=(--offload-optimizer none --offload-param none --offload-activations none --tile-limit 0)
+plan --params 1T "${dgx2[@]}" --ranks 512 --stage 3 --recompute on "${none[@]}" --json
 check 's = plan["settings"]
 assert (s["layers"], s["hidden"], s["heads"], s["nodes"]) == (128, 25600, 256, 32), s
 states = sum(plan["states"][k] for k in ("parameters", "gradients", "optimizer"))
 assert abs(states * 512 / (18 * s["params"]) - 1) < 1e-3, states'
 
-# ---- A folder, and a training run of it: the plan is the run ----
-plan --model "$data/gpt2" --cluster cpu-server --ranks 1 --seq-len 16 --json
-mv out planned
-"$zinc" train --model "$data/gpt2" --data "$data/tokens.bin" --seq-len 16 --steps 1 --output run >/dev/null 2>err ||
-    fail "train: $(cat err)"
-tail -1 run/metrics.jsonl >out
-check 'planned = json.load(open("planned"))
+# ---- A folder, and training runs of it: the plan is the run ----
+# same FLAGS…: the plan of a run and the run itself hold and move the same bytes.
+same()
+{
+    plan --model "$data/gpt2" --cluster cpu-server --ranks 1 --seq-len 16 "$@" --json
+    mv out planned
+    rm -rf run
+    "$zinc" train --model "$data/gpt2" --data "$data/tokens.bin" --seq-len 16 --steps 4 --output run \
+        --allow-buffered-swap "$@" >/dev/null 2>err || fail "train $*: $(cat err)"
+    tail -1 run/metrics.jsonl >out
+    check 'planned = json.load(open("planned"))
 assert planned["states"] == plan["states"], (planned["states"], plan["states"])
-assert planned["per_rank"]["device"] == plan["memory"]["device"]'
+assert all(planned["per_rank"][k] == plan["memory"][k] for k in planned["per_rank"]), (planned["per_rank"], plan["memory"])
+assert planned["traffic"]["nvme_read"] == plan["nvme_read_bytes"], (planned["traffic"], plan)
+assert planned["traffic"]["nvme_write"] == plan["nvme_write_bytes"], (planned["traffic"], plan)'
+}
+same
+same --offload-optimizer nvme --accumulate 2
+same --offload-optimizer nvme --offload-param nvme --offload-activations nvme --precision bf16
+same --offload-optimizer cpu --offload-activations cpu --accumulate 2 --schedule vertical
 refuses 2 "--seq-len 9999" --model "$data/gpt2" --seq-len 9999 --cluster cpu-server
 refuses 1 "config.json" --model "$work/none" --cluster cpu-server
 
@@ -123,7 +135,8 @@ check 'z = plan["zinc"]
 assert z["stage"] in (0, 1, 2, 3) and z["micro-batch"] >= 1 and z["recompute"] in ("on", "off"), z'
 refuses 1 "nothing fits" "${shape[@]}" "${dgx2[@]}" --fit=none.json --memory-limit 1073745920
 [ -e none.json ] && fail "--fit wrote a configuration that does not fit"
-plan --largest --hidden 1024 --heads 16 --cluster desktop-24gb --memory-limit 3GiB --json
+plan --largest --hidden 1024 --heads 16 --cluster desktop-24gb --memory-limit 3GiB --offload-optimizer none \
+    --offload-param none --offload-activations none --json
 check 'assert plan["fits"] and plan["settings"]["layers"] > 1, plan["settings"]'
 plan "${shape[@]}" "${dgx2[@]}" --memory-limit 1073745920 --json
 check 'assert plan["fits"] is False and plan["bound"] == "memory"'
@@ -154,7 +167,11 @@ refuses 2 "--memory-limit 0" --params 1B "${dgx2[@]}" --memory-limit 0
 refuses 2 "two searches" --largest --fit "${dgx2[@]}"
 refuses 2 "--largest finds the model itself" --largest --params 1B "${dgx2[@]}"
 refuses 1 "--reduce last: stage 3" --params 1B "${dgx2[@]}" --stage 3 --reduce last
-refuses 2 "\`--offload-optimizer cpu\`: not in this build" --params 1B "${dgx2[@]}" --offload-optimizer cpu
+refuses 2 "--offload-param needs --stage 3, not 2" --params 1B "${dgx2[@]}" --stage 2 --offload-param cpu
+refuses 2 "--recompute on" --params 1B "${dgx2[@]}" --recompute off --offload-activations cpu
+refuses 2 "\`--schedule auto\`: not in this build" --params 1B "${dgx2[@]}" --schedule auto
+refuses 2 "--delayed-update: 'soon'" --params 1B "${dgx2[@]}" --delayed-update=soon
+refuses 2 "--optimizer-in-backward does not go with --delayed-update" --params 1B "${dgx2[@]}" --optimizer-in-backward --delayed-update
 refuses 2 "\`--simulate\`: not in this build" --params 1B "${dgx2[@]}" --simulate
 sed 's/"devices": 16/"devices": -2/' "$clusters/dgx2-v100.json" >bad.json
 refuses 1 "bad.json: 'devices': expected an integer from 1" --params 1B --cluster bad.json

@@ -40,7 +40,7 @@ static struct zn_plan_setup setup_of(const zn_model *model, const struct zn_clus
         .n_ranks = n_ranks,
         .n_nodes = n_nodes,
         .engine = {.trains = true, .type = ZN_F32, .micro_batch = 2, .time = TIME, .accumulate = 1,
-                   .recompute = true, .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 1}};
+                   .recompute = true, .delay_after = -1, .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 1}};
 }
 
 static struct zn_cluster load(const char *name)
@@ -69,26 +69,47 @@ struct rank {
     zn_comm *comm;
     zn_clock *clock;
     zn_status status;
-    uint64_t gathered, reduced;
-    size_t ledger;
+    zn_storage *storage;
+    uint64_t gathered, reduced, nvme_read, nvme_write;
+    size_t ledger[ZN_N_TIERS];
 };
 
 static zn_status run_steps(struct rank *r, zn_engine *engine)
 {
     static const int32_t tokens[64];
-    const struct zn_engine_options *o = &r->setup->engine;
+    static const int32_t *const batches[] = {tokens, tokens, tokens, tokens, tokens, tokens};
+    const struct zn_step step = {.ids = batches, .targets = batches, .scale = 1, .lr = 1e-3, .loss_scale = 1};
     struct zn_verdict verdict;
     ZN_TRY(zn_engine_publish(engine));
-    for (int step = 0; step < 2; step++) { /* the second alone counts: publishing belongs to no step */
+    for (int i = 0; i < 3; i++) { /* the last counts: it is like all that would follow */
         r->gathered = zn_comm_sent(r->comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(r->comm, ZN_COMM_GATHER_GRAD);
         r->reduced = zn_comm_sent(r->comm, ZN_COMM_REDUCE_GRAD);
-        for (int64_t a = 0; a < o->accumulate; a++)
-            ZN_TRY(zn_engine_micro_batch(engine, tokens, tokens, 1, a == o->accumulate - 1));
-        ZN_TRY(zn_engine_finish_step(engine, 1e-3, 1, &verdict));
+        r->nvme_read = r->storage ? zn_storage_bytes_read(r->storage) : 0;
+        r->nvme_write = r->storage ? zn_storage_bytes_written(r->storage) : 0;
+        ZN_TRY(zn_engine_step(engine, &step, &verdict));
+    }
+    if (r->storage) {
+        r->nvme_read = zn_storage_bytes_read(r->storage) - r->nvme_read;
+        r->nvme_write = zn_storage_bytes_written(r->storage) - r->nvme_write;
     }
     r->gathered = zn_comm_sent(r->comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(r->comm, ZN_COMM_GATHER_GRAD) - r->gathered;
     r->reduced = zn_comm_sent(r->comm, ZN_COMM_REDUCE_GRAD) - r->reduced;
     return ZN_OK;
+}
+
+static zn_status open_storage(struct rank *r)
+{
+    static const char *const paths[] = {"/tmp"};
+    if (r->plan->swap_bytes == 0)
+        return ZN_OK;
+    return zn_storage_create_files(&(struct zn_storage_options){.paths = paths,
+                                                                .n_paths = 1,
+                                                                .n_bytes = r->plan->swap_bytes,
+                                                                .allow_buffered = true,
+                                                                .engine = ZN_STORAGE_THREADS,
+                                                                .block_bytes = 1 << 20,
+                                                                .depth = 2},
+                                   &r->storage);
 }
 
 static void *run_rank(void *arg)
@@ -100,11 +121,18 @@ static void *run_rank(void *arg)
     zn_ledger_init(&ledger);
     r->status = zn_device_create_cpu(&ledger, r->clock, 1, NULL, &device);
     if (r->status == ZN_OK)
-        r->status = zn_engine_create(device, r->comm, r->setup->model->module, &r->setup->engine, r->plan, &engine);
+        r->status = open_storage(r);
+    const struct zn_world world = {.device = device, .comm = r->comm, .storage = r->storage};
+    if (r->status == ZN_OK)
+        r->status = zn_engine_create(&world, r->setup->model->module, &r->setup->engine, r->plan, &engine);
+    const zn_module *module = r->setup->model->module;
+    for (int i = 0; i < module->n_params && r->status == ZN_OK; i++)
+        r->status = zn_engine_init_param(engine, &module->params[i], 1);
     if (r->status == ZN_OK)
         r->status = run_steps(r, engine);
-    r->ledger = ledger.tier_peak[ZN_TIER_DEVICE];
+    memcpy(r->ledger, ledger.tier_peak, sizeof r->ledger);
     zn_engine_destroy(engine);
+    zn_storage_destroy(r->storage);
     zn_device_destroy(device);
     zn_comm_destroy(r->comm);
     return NULL;
@@ -136,12 +164,21 @@ static void same_as_engine(const struct zn_plan_setup *s)
     run_engine(s, ranks);
     for (int r = 0; r < s->n_ranks; r++) {
         assert_int_equal(ranks[r].status, ZN_OK);
-        assert_true(ranks[r].ledger == p.tier[ZN_TIER_DEVICE]);
-        if (p.gather != ranks[r].gathered || p.reduce != ranks[r].reduced)
-            fail_msg("%d ranks, stage %d, reduce every %d, accumulate %d: %llu and %llu, the engine sends %llu and %llu",
-                     s->n_ranks, s->engine.stage, s->engine.reduce_every, (int)s->engine.accumulate,
-                     (unsigned long long)p.gather, (unsigned long long)p.reduce, (unsigned long long)ranks[r].gathered,
-                     (unsigned long long)ranks[r].reduced);
+        const struct {
+            const char *name;
+            uint64_t predicted, real;
+        } figures[] = {{"gather", p.gather, ranks[r].gathered},
+                       {"reduce", p.reduce, ranks[r].reduced},
+                       {"nvme read", p.nvme_read, ranks[r].nvme_read},
+                       {"nvme write", p.nvme_write, ranks[r].nvme_write},
+                       {"device", p.tier[ZN_TIER_DEVICE], ranks[r].ledger[ZN_TIER_DEVICE]},
+                       {"host", p.tier[ZN_TIER_HOST], ranks[r].ledger[ZN_TIER_HOST]},
+                       {"nvme", p.tier[ZN_TIER_NVME], ranks[r].ledger[ZN_TIER_NVME]}};
+        for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+            if (figures[i].predicted != figures[i].real)
+                fail_msg("%d ranks, stage %d, reduce every %d, accumulate %d: %s %llu, in the engine %llu", s->n_ranks,
+                         s->engine.stage, s->engine.reduce_every, (int)s->engine.accumulate, figures[i].name,
+                         (unsigned long long)figures[i].predicted, (unsigned long long)figures[i].real);
     }
     zn_prediction_fini(&p);
 }
@@ -182,6 +219,48 @@ static void memory_and_traffic_are_those_of_the_engine(void **state)
     }
 }
 
+/* Each kind of state in each tier, with tiles, a host cache, updates in backward, late ones, and the vertical
+ * schedule; more micro-batches than are simulated one by one. */
+static void offload_is_that_of_the_engine(void **state)
+{
+    (void)state;
+    static const struct {
+        struct zn_offload offload;
+        size_t tile, cache;
+        bool vertical, in_backward;
+        int64_t delay, accumulate;
+        zn_dtype type;
+    } variants[] = {
+        {{ZN_TIER_DEVICE, ZN_TIER_HOST, ZN_TIER_HOST, ZN_TIER_HOST}, 0, 0, false, false, -1, 1, ZN_BF16},
+        {{ZN_TIER_DEVICE, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_DEVICE}, 0, 0, false, false, -1, 6, ZN_F32},
+        {{ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME}, 1 << 16, 0, false, false, -1, 2, ZN_BF16},
+        {{ZN_TIER_HOST, ZN_TIER_DEVICE, ZN_TIER_NVME, ZN_TIER_NVME}, 0, 1 << 20, true, false, -1, 3, ZN_BF16},
+        {{ZN_TIER_NVME, ZN_TIER_DEVICE, ZN_TIER_NVME, ZN_TIER_DEVICE}, 0, 0, false, true, -1, 2, ZN_F32},
+        {{ZN_TIER_DEVICE, ZN_TIER_HOST, ZN_TIER_NVME, ZN_TIER_DEVICE}, 0, 0, false, false, 0, 1, ZN_BF16},
+    };
+    struct zn_cluster cluster = load("dgx-a100");
+    for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
+        zn_model *model = make_model(v % 2);
+        for (int n_ranks = 1; n_ranks <= 3; n_ranks++) {
+            struct zn_plan_setup s = setup_of(model, &cluster, n_ranks, 1);
+            s.engine.stage = 3;
+            s.engine.reduce_every = !variants[v].vertical;
+            s.engine.offload = variants[v].offload;
+            s.engine.tile_bytes = variants[v].tile;
+            s.engine.host_cache = variants[v].cache;
+            s.engine.vertical = variants[v].vertical;
+            s.engine.in_backward = variants[v].in_backward;
+            s.engine.clip = variants[v].in_backward ? 0 : 1;
+            s.engine.delay_after = variants[v].delay;
+            s.engine.accumulate = variants[v].accumulate;
+            s.engine.type = variants[v].type;
+            s.engine.prefetch_bytes = s.engine.reuse_bytes = 1 << 17;
+            same_as_engine(&s);
+        }
+        zn_model_destroy(model);
+    }
+}
+
 static void states_are_those_of_the_formulas(void **state)
 {
     (void)state;
@@ -194,7 +273,7 @@ static void states_are_those_of_the_formulas(void **state)
         s.engine.stage = stage;
         s.engine.reduce_every = stage >= 2;
         struct zn_prediction p = predict(&s);
-        assert_int_equal(zn_units_init(&units, model->module, ZN_BF16, 4), ZN_OK);
+        assert_int_equal(zn_units_init(&units, model->module, &(struct zn_units_options){ZN_BF16, 4, 0}), ZN_OK);
         size_t n = (size_t)units.n_elements;
         assert_true(p.kind[ZN_KIND_PARAMETERS] == 2 * n / (stage >= 3 ? 4 : 1));
         assert_true(p.kind[ZN_KIND_GRADIENTS] == 4 * n / (stage >= 2 ? 4 : 1));
@@ -335,7 +414,10 @@ static void refuses_what_is_beyond_all_bytes(void **state)
 
 /* ---- Searches ---- */
 
-static const struct zn_plan_freedom all_free = {true, true, true, -1};
+static struct zn_plan_freedom all_free(void)
+{
+    return (struct zn_plan_freedom){.choices = zn_choices_open(), .micro_batch = true};
+}
 
 /* With room for stage 0 it is taken; with less, the next one that fits, as in training. */
 static void the_first_that_fits_is_chosen(void **state)
@@ -346,9 +428,9 @@ static void the_first_that_fits_is_chosen(void **state)
     size_t need[4];
     for (int stage = 0; stage <= 3; stage++) {
         struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
-        struct zn_plan_freedom f = {.recompute = true, .reduce_every = -1};
+        struct zn_plan_freedom f = all_free();
         struct zn_prediction p;
-        s.engine.stage = stage;
+        f.choices.stage = stage;
         assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
         assert_int_equal(s.engine.stage, stage);
         assert_false(s.engine.recompute);
@@ -358,20 +440,22 @@ static void the_first_that_fits_is_chosen(void **state)
     assert_true(need[0] > need[1] && need[1] > need[2]);
     for (int stage = 0; stage <= 2; stage++) {
         struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
+        struct zn_plan_freedom f = all_free();
         struct zn_prediction p;
         s.memory_limit = need[stage];
-        assert_int_equal(zn_plan_choose(&s, &all_free, &p), ZN_OK);
+        assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
         assert_true(p.fits);
         assert_int_equal(s.engine.stage, stage);
         assert_int_equal(s.engine.reduce_every, stage >= 2);
         zn_prediction_fini(&p);
     }
     struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
+    struct zn_plan_freedom f = all_free();
     struct zn_prediction p;
     s.memory_limit = cluster.device.reserved + 4096;
-    assert_int_equal(zn_plan_choose(&s, &all_free, &p), ZN_OK);
+    assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
     assert_false(p.fits);
-    assert_true(s.engine.recompute && !s.engine.keep_logits);
+    assert_true(s.engine.recompute && !s.engine.keep_logits && s.engine.offload.optimizer == ZN_TIER_NVME);
     zn_prediction_fini(&p);
     zn_model_destroy(model);
 }
@@ -387,7 +471,8 @@ static void the_fastest_that_fits_is_found(void **state)
     s.engine.type = ZN_F16;
     s.memory_limit = cluster.device.reserved + ((size_t)48 << 20);
     trial = s;
-    assert_int_equal(zn_plan_fit(&s, &all_free, &best), ZN_OK);
+    struct zn_plan_freedom f = all_free();
+    assert_int_equal(zn_plan_fit(&s, &f, &best), ZN_OK);
     assert_true(best.fits);
     int n_fit = 0;
     for (int stage = 0; stage <= 3; stage++) {
@@ -418,7 +503,9 @@ static void the_largest_that_fits_is_found(void **state)
     struct zn_cluster cluster = load("desktop-24gb");
     const struct zn_family family = {.hidden = 512, .heads = 8, .vocabulary = 1000};
     struct zn_plan_setup s = setup_of(NULL, &cluster, 1, 1);
-    struct zn_plan_freedom f = {true, true, false, -1};
+    struct zn_plan_freedom f = all_free();
+    f.choices.optimizer = f.choices.parameters = f.choices.gradients = f.choices.activations = ZN_TIER_DEVICE;
+    f.choices.tile_bytes = 0;
     struct zn_shape shape;
     struct zn_prediction p;
     zn_model *model;
@@ -442,6 +529,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_and_traffic_are_those_of_the_engine),
+        cmocka_unit_test(offload_is_that_of_the_engine),
         cmocka_unit_test(states_are_those_of_the_formulas),
         cmocka_unit_test(fits_up_to_the_last_byte),
         cmocka_unit_test(ranks_of_a_processor_share_it),

@@ -1,0 +1,98 @@
+/* The largest model of a family that fits. */
+#include <math.h>
+
+#include "plan/search.h"
+
+static const double SMALLEST = 20e6, GROWTH = 1.01;
+
+/* The k-th shape of the family, from 0. */
+static zn_status family_shape(const struct zn_family *f, int k, struct zn_shape *shape)
+{
+    if (f->hidden == 0)
+        return zn_shape_near(SMALLEST * pow(GROWTH, k), f->vocabulary, shape);
+    *shape = (struct zn_shape){k + 1, f->hidden, f->heads, f->inner, f->vocabulary};
+    return ZN_OK;
+}
+
+/* How many shapes there are: states stay below 2^63 bytes. */
+static int family_size(const struct zn_family *f)
+{
+    if (f->hidden == 0)
+        return (int)(log(1e17 / SMALLEST) / log(GROWTH));
+    return ZN_SHAPE_LAYERS;
+}
+
+/* Whether the model fits in any of the leanest ways. */
+static zn_status leanest_fits(struct zn_plan_setup setup, const struct zn_plan_freedom *f, bool *fits)
+{
+    *fits = false;
+    for (int way = 0; !*fits && zn_plan_make_lean(&setup, f, way); way++) {
+        struct zn_prediction p;
+        ZN_TRY(zn_predict_memory(&setup, &p));
+        *fits = p.fits;
+        zn_prediction_fini(&p);
+    }
+    return ZN_OK;
+}
+
+static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
+                           const struct zn_family *family, int k, bool *fits)
+{
+    struct zn_plan_setup trial = *setup;
+    struct zn_shape shape;
+    zn_model *model;
+    ZN_TRY(family_shape(family, k, &shape));
+    ZN_TRY(zn_shape_model(&shape, setup->engine.time, &model));
+    trial.model = model;
+    zn_status status = leanest_fits(trial, freedom, fits);
+    zn_model_destroy(model);
+    return status;
+}
+
+/* The last of the family that fits, or -1: in growing strides up, then by halves. */
+static zn_status find_last(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
+                           const struct zn_family *family, int *last)
+{
+    int low = -1, high = family_size(family), stride = 1;
+    bool fits = true;
+    while (fits && low + stride < high) {
+        ZN_TRY(try_shape(setup, freedom, family, low + stride, &fits));
+        if (fits) {
+            low += stride;
+            stride *= 2;
+        } else {
+            high = low + stride;
+        }
+    }
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        ZN_TRY(try_shape(setup, freedom, family, middle, &fits));
+        *(fits ? &low : &high) = middle;
+    }
+    *last = low;
+    return ZN_OK;
+}
+
+zn_status zn_plan_largest(struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
+                          const struct zn_family *family, struct zn_shape *shape, zn_model **model,
+                          struct zn_prediction *prediction)
+{
+    int last;
+    zn_model *m;
+    ZN_TRY(zn_plan_check_choices(setup, freedom));
+    ZN_TRY(find_last(setup, freedom, family, &last));
+    if (last < 0)
+        return zn_fail(ZN_ERR_MEMORY, "--largest: not even the smallest model fits on %d ranks of %s", setup->n_ranks,
+                       setup->cluster->name);
+    ZN_TRY(family_shape(family, last, shape));
+    ZN_TRY(zn_shape_model(shape, setup->engine.time, &m));
+    setup->model = m;
+    zn_status status = zn_plan_choose(setup, freedom, prediction);
+    if (status != ZN_OK) {
+        setup->model = NULL;
+        zn_model_destroy(m);
+        return status;
+    }
+    *model = m;
+    return ZN_OK;
+}

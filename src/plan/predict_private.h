@@ -1,0 +1,14 @@
+/* The prediction from inside, for predict.c and seconds.c. */
+#ifndef ZN_PLAN_PREDICT_PRIVATE_H
+#define ZN_PLAN_PREDICT_PRIVATE_H
+
+#include "plan/predict.h"
+
+/* The part of a device that a rank has: ranks of a processor may share it. */
+double plan_device_share(const struct zn_plan_setup *setup);
+
+/* Sets work, seconds, rates and the bound from the bytes that are there. */
+void plan_predict_seconds(const struct zn_plan_setup *setup, const zn_engine_plan *plan,
+                          struct zn_prediction *prediction);
+
+#endif

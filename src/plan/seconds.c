@@ -1,0 +1,143 @@
+/* How long a step takes: its work and its bytes at the rates of the cluster, by the papers' formulas. */
+#include "plan/predict_private.h"
+
+/* ---- Work ---- */
+
+/* Elements of the matrices that tokens are multiplied with, in the blocks and in the head. */
+static void count_matrices(const zn_model *model, double *blocks, double *head)
+{
+    const zn_module *m = model->module;
+    *blocks = *head = 0;
+    for (int i = 0; i < m->n_params; i++) {
+        const zn_param *p = &m->params[i];
+        if (p->ndim < 2 || p->segment == 0)
+            continue;
+        *(p->segment == m->n_segments - 1 ? head : blocks) += (double)p->n_elements;
+    }
+    if (model->tied)
+        *head = (double)m->vocabulary * (double)model->hidden;
+}
+
+/* Two flops an element and token in forward, four in backward; what is recomputed counts again. Attention looks
+ * at half of all pairs, with a backward of 2.5 times its forward. */
+static double step_flops(const struct zn_plan_setup *s)
+{
+    const struct zn_engine_options *o = &s->engine;
+    double blocks, head, time = (double)o->time, tokens = (double)o->micro_batch * time;
+    count_matrices(s->model, &blocks, &head);
+    double attention = 2 * tokens * (time + 1) * (double)s->model->hidden * (double)s->model->n_layers;
+    double forward = 2 * tokens * blocks + attention, backward = 4 * tokens * blocks + 2.5 * attention;
+    double ends = (o->keep_logits ? 6 : 8) * tokens * head;
+    return (double)o->accumulate * (forward * (o->recompute ? 2 : 1) + backward + ends);
+}
+
+/* Elements whose states a rank has. */
+static double own_elements(const struct zn_plan_setup *s)
+{
+    return (double)zn_model_n_elements(s->model) / (s->engine.stage >= 1 ? s->n_ranks : 1);
+}
+
+/* The optimizer reads parameter, gradient and moments and writes all but the gradient, and the 16-bit copy; the
+ * norm reads the gradient once more. */
+static double update_bytes(const struct zn_plan_setup *s)
+{
+    const struct zn_engine_options *o = &s->engine;
+    double moments = o->optimizer != ZN_SGD ? 16 : o->momentum != 0 ? 8 : 0;
+    return own_elements(s) * (12 + moments + 4 + (o->type == ZN_F32 ? 0 : 2));
+}
+
+/* Updates are computed where the optimizer's states are. */
+static double update_rate(const struct zn_plan_setup *s)
+{
+    if (s->cluster->device.is_host || s->engine.offload.optimizer == ZN_TIER_DEVICE)
+        return s->cluster->device.rate * plan_device_share(s);
+    return s->cluster->host_rate / zn_plan_ranks_per_node(s);
+}
+
+/* What crosses the link of a device that has memory of its own, by the papers' formulas: gradients leave and
+ * new parameters come back for an update on the host; parameters kept there come for forward and for backward;
+ * activation checkpoints go and come back. */
+static double host_bytes(const struct zn_plan_setup *s, const zn_engine_plan *plan)
+{
+    const struct zn_engine_options *o = &s->engine;
+    const struct zn_offload *off = &o->offload;
+    double own = own_elements(s), width = (double)zn_dtype_bytes(o->type), bytes = 0;
+    double passes = o->vertical ? 1 : (double)o->accumulate;
+    bool every = o->stage >= 2 || o->reduce_every;
+    if (s->cluster->device.is_host)
+        return 0;
+    if (off->gradients != ZN_TIER_DEVICE)
+        bytes += own * 4 * (every ? passes : 1);
+    else if (off->optimizer != ZN_TIER_DEVICE)
+        bytes += own * 4;
+    if (off->optimizer != ZN_TIER_DEVICE && off->parameters == ZN_TIER_DEVICE)
+        bytes += own * width;
+    if (off->parameters != ZN_TIER_DEVICE)
+        bytes += own * width * 2 * passes;
+    if (off->activations != ZN_TIER_DEVICE)
+        bytes += 2 * passes * (double)plan->n_saved * (double)plan->saved_elements * width;
+    return bytes;
+}
+
+/* ---- Time ---- */
+
+/* The part of a rank's bytes that goes between nodes. */
+static double far_part(const struct zn_plan_setup *s)
+{
+    int n_local = zn_plan_ranks_per_node(s);
+    return s->n_ranks > 1 ? (double)(s->n_ranks - n_local) / (double)(s->n_ranks - 1) : 0;
+}
+
+/* Bytes go over the links of the node and between nodes at once. What enters a node to be handed on also
+ * crosses the links within. */
+static double link_seconds(const struct zn_plan_setup *s, double n_bytes)
+{
+    const struct zn_cluster *c = s->cluster;
+    int n_local = zn_plan_ranks_per_node(s);
+    double far = n_bytes * far_part(s), inside = c->node_node.relayed ? n_bytes : n_bytes - far;
+    double near_seconds = n_local > 1 ? inside / zn_link_rate(&c->device_device, n_local) : 0;
+    double far_seconds = far > 0 ? far / zn_link_rate(&c->node_node, n_local) : 0;
+    return near_seconds > far_seconds ? near_seconds : far_seconds;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Drives and the links to the host work at once. */
+static double io_seconds(const struct zn_plan_setup *s, const struct zn_prediction *p)
+{
+    const struct zn_cluster *c = s->cluster;
+    int n_local = zn_plan_ranks_per_node(s);
+    double swapped = (double)(p->nvme_read + p->nvme_write);
+    double nvme = swapped > 0 && c->host_nvme.alone > 0 ? swapped / zn_link_rate(&c->host_nvme, n_local) : 0;
+    double host = p->host_bytes > 0 ? (double)p->host_bytes / zn_link_rate(&c->device_host, n_local) : 0;
+    return larger(nvme, host);
+}
+
+/* Reductions and gathers run beside the computation, but the sums that stage 0 gathers when all is computed. */
+void plan_predict_seconds(const struct zn_plan_setup *s, const zn_engine_plan *plan, struct zn_prediction *p)
+{
+    double share = plan_device_share(s), peak = s->cluster->device.flops[s->engine.type] * share;
+    p->host_bytes = (uint64_t)host_bytes(s, plan);
+    p->flops = step_flops(s);
+    p->update = update_bytes(s) / update_rate(s);
+    p->compute = p->flops / peak + p->update;
+    double sent = (double)(p->gather + p->reduce);
+    double exposed = s->engine.stage == 0 ? link_seconds(s, (double)p->gather) : 0;
+    p->communication = link_seconds(s, sent);
+    p->far = (uint64_t)(sent * far_part(s) + 0.5);
+    p->near = p->gather + p->reduce - p->far;
+    p->io = io_seconds(s, p);
+    p->step = larger(larger(p->compute, p->communication - exposed), p->io) + exposed;
+    double tokens = (double)s->engine.micro_batch * (double)s->engine.time * (double)s->engine.accumulate;
+    p->tokens_per_second = tokens * s->n_ranks / p->step;
+    p->flops_per_device = p->flops / p->step;
+    p->efficiency = p->flops_per_device / peak;
+    p->bound = p->io > larger(p->compute, p->communication) ? ZN_BOUND_IO
+               : p->communication > p->compute              ? ZN_BOUND_COMMUNICATION
+                                                            : ZN_BOUND_COMPUTE;
+    if (!p->fits)
+        p->bound = ZN_BOUND_MEMORY;
+}
