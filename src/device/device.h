@@ -30,13 +30,24 @@ struct zn_device_ops {
     zn_status (*record)(zn_device *device, zn_event *done);
     /* What is queued from now on begins after the event. May block. */
     zn_status (*wait)(zn_device *device, zn_event *event);
+    /* Copies between the host's memory and the device's, each way on a stream of its own, after an event.
+     * NULL for a device whose memory is the host's. Do not block. */
+    zn_status (*copy_out)(zn_device *device, zn_addr host, zn_addr src, size_t n_bytes, zn_event *after, zn_event *done);
+    zn_status (*copy_in)(zn_device *device, zn_addr dst, zn_addr host, size_t n_bytes, zn_event *after, zn_event *done);
 };
 
 struct zn_device {
     const struct zn_device_ops *ops;
     zn_ledger *ledger; /* borrowed */
     zn_clock *clock;   /* borrowed; the time this device lives in */
+    uint64_t bytes_out, bytes_in; /* copied to the host and back */
 };
+
+/* Whether it has memory of its own, apart from the host's. */
+static inline bool zn_device_is_apart(const zn_device *device)
+{
+    return device->ops->copy_in != NULL;
+}
 
 /* Memory of the cpu device's own for each of its threads: one panel of the grid of matrix products
  * in fp32, 2 MiB. It is mapped when the device is made, but only kernels with 16-bit parameters
@@ -54,6 +65,7 @@ struct zn_sim_rates {
     double flops;        /* matrix products a second */
     double memory_bytes; /* a second */
     double launch;       /* seconds for each kernel */
+    double link_bytes;   /* a second, to the host and from it; 0: its memory is the host's */
 };
 zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,
                                zn_device **device);
@@ -87,6 +99,23 @@ static inline zn_status zn_device_record(zn_device *d, zn_event *done)
 static inline zn_status zn_device_wait(zn_device *d, zn_event *event)
 {
     return d->ops->wait(d, event);
+}
+
+/* Only of devices apart. `done` is made pending first. */
+static inline zn_status zn_device_copy_out(zn_device *d, zn_addr host, zn_addr src, size_t n_bytes, zn_event *after,
+                                           zn_event *done)
+{
+    zn_event_reset(done);
+    d->bytes_out += n_bytes;
+    return d->ops->copy_out(d, host, src, n_bytes, after, done);
+}
+
+static inline zn_status zn_device_copy_in(zn_device *d, zn_addr dst, zn_addr host, size_t n_bytes, zn_event *after,
+                                          zn_event *done)
+{
+    zn_event_reset(done);
+    d->bytes_in += n_bytes;
+    return d->ops->copy_in(d, dst, host, n_bytes, after, done);
 }
 
 /* One typed call for each kernel: zn_run_gemm(device, &args). */

@@ -34,10 +34,12 @@ zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *op
 {
     zn_ledger ledger;
     zn_clock clock;
-    zn_device *device = NULL;
+    zn_device *device = NULL, *host = NULL;
     zn_comm *comm = NULL;
     zn_engine *engine = NULL;
-    const struct zn_sim_rates rates = {.flops = 1e12, .memory_bytes = 1e11};
+    const struct zn_sim_rates host_rates = {.flops = 1e12, .memory_bytes = 1e11};
+    struct zn_sim_rates rates = host_rates;
+    rates.link_bytes = options->is_apart ? 1e10 : 0;
     const struct zn_sim_links links = {
         .n_ranks = n_ranks, .ranks_per_node = n_ranks, .node_bytes = 1e11, .network_bytes = 1e11};
     zn_ledger_init(&ledger);
@@ -48,15 +50,18 @@ zn_status zn_dry_run(const zn_module *module, const struct zn_engine_options *op
                        (long long)options->micro_batch, (long long)options->time);
     zn_status status = zn_device_create_sim(&ledger, &clock, &rates, &device);
     if (status == ZN_OK)
+        status = zn_device_create_sim(&ledger, &clock, &host_rates, &host);
+    if (status == ZN_OK)
         status = zn_comm_create_sim(&clock, &links, &comm);
     if (status == ZN_OK)
-        status = zn_engine_create(&(struct zn_world){.device = device, .comm = comm}, module, options, NULL, &engine);
+        status = zn_engine_create(&(struct zn_world){.device = device, .host = host, .comm = comm}, module, options, NULL, &engine);
     if (status == ZN_OK)
         status = run_passes(engine, options, tokens);
     if (status == ZN_OK)
         status = zn_engine_take_plan(engine, plan);
     zn_engine_destroy(engine);
     zn_comm_destroy(comm);
+    zn_device_destroy(host);
     zn_device_destroy(device);
     free(tokens);
     return status;

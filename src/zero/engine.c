@@ -33,7 +33,48 @@ bool keeps_parameters(const zn_engine *e)
 
 bool keeps_gradients(const zn_engine *e)
 {
-    return (e->options.stage < 2 || e->n_ranks == 1) && !is_on_nvme(e->options.offload.gradients);
+    return (e->options.stage < 2 || e->n_ranks == 1) && !is_on_nvme(e->options.offload.gradients) && !gradients_leave(e);
+}
+
+bool gradients_leave(const zn_engine *e)
+{
+    return zn_device_is_apart(e->device) && e->options.offload.gradients == ZN_TIER_HOST;
+}
+
+bool parameters_return(const zn_engine *e)
+{
+    return zn_device_is_apart(e->device) && e->options.offload.optimizer == ZN_TIER_HOST;
+}
+
+zn_device *states_device(const zn_engine *e)
+{
+    return parameters_return(e) ? e->host : e->device;
+}
+
+zn_device *gradients_device(const zn_engine *e)
+{
+    return gradients_leave(e) ? e->host : e->device;
+}
+
+/* What a device apart has a path for. */
+static zn_status check_device(const zn_engine *e)
+{
+    const struct zn_offload *off = &e->options.offload;
+    if (zn_device_is_apart(e->device) != e->options.is_apart || (e->options.is_apart && e->host == e->device))
+        return zn_fail(ZN_ERR_INTERNAL, "the engine was not made for such a device");
+    if (!e->options.is_apart || !e->options.trains)
+        return ZN_OK;
+    if (off->parameters != ZN_TIER_DEVICE || off->activations != ZN_TIER_DEVICE || is_on_nvme(off->optimizer) ||
+        is_on_nvme(off->gradients))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: only the optimizer and gradients on the host");
+    if (off->optimizer != off->gradients)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: optimizer and gradients in one tier");
+    if (off->optimizer == ZN_TIER_HOST && (e->options.type == ZN_F32 || e->options.delay_after >= 0 || e->options.in_backward))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: the optimizer on the host takes 16-bit "
+                                           "parameters, updated after backward");
+    if (off->optimizer == ZN_TIER_HOST && e->options.stage < 2 && e->n_ranks > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: the optimizer on the host needs stage 2 or 3");
+    return ZN_OK;
 }
 
 bool keeps_optimizer(const zn_engine *e)
@@ -124,8 +165,8 @@ zn_status region_alloc(zn_engine *e, struct region *region, const char *name, zn
     if (r.n_bytes == 0)
         return ZN_OK;
     ZN_TRY(plan_buffer(e, name, tier, kind, r.n_bytes));
-    zn_status status = is_shared && e->plan ? alloc_shared(e, &r)
-                                            : zn_device_alloc(e->device, tier, kind, r.n_bytes, &r.address);
+    zn_device *device = tier == ZN_TIER_HOST ? e->host : e->device;
+    zn_status status = is_shared && e->plan ? alloc_shared(e, &r) : zn_device_alloc(device, tier, kind, r.n_bytes, &r.address);
     if (status != ZN_OK)
         return zn_context(status, "%s", name);
     *region = r;
@@ -140,7 +181,8 @@ static void region_free(zn_engine *e, struct region *region)
         zn_comm_free(e->comm, &region->shared);
         zn_ledger_release(e->device->ledger, region->tier, region->kind, region->n_bytes);
     } else {
-        zn_device_free(e->device, region->tier, region->kind, region->address, region->n_bytes);
+        zn_device_free(region->tier == ZN_TIER_HOST ? e->host : e->device, region->tier, region->kind, region->address,
+                       region->n_bytes);
     }
     *region = (struct region){0};
 }
@@ -323,6 +365,17 @@ static size_t n_batches(const zn_engine *e)
     return e->options.vertical ? (size_t)e->options.accumulate : 1;
 }
 
+/* One rank's gradients leave in the 16 bits to which they are rounded, sums over ranks in fp32. */
+static zn_status alloc_leaving(zn_engine *e, size_t n_elements)
+{
+    size_t width = e->n_ranks == 1 ? width_of_params(e) : sizeof(float);
+    if (e->n_ranks == 1)
+        ZN_TRY(alloc_buffer(e, &e->pack, "gradients that leave", 2 * n_elements * width));
+    ZN_TRY(region_alloc(e, &e->unpack, "gradients that arrive", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * n_elements * width, false));
+    return region_alloc(e, &e->widened, "gradients to add on the host", ZN_TIER_HOST, ZN_KIND_BUFFERS,
+                        n_elements * sizeof(float), false);
+}
+
 static zn_status alloc_buffers(zn_engine *e)
 {
     const struct zn_engine_options *o = &e->options;
@@ -334,8 +387,13 @@ static zn_status alloc_buffers(zn_engine *e)
     ZN_TRY(alloc_buffer(e, &e->targets, "targets", n_tokens));
     ZN_TRY(alloc_buffer(e, &e->sums, "sums", N_SUMS * sizeof(double)));
     if (o->trains) {
-        ZN_TRY(alloc_buffer(e, &e->squares, "sums of squares", (size_t)(e->units.n_units + 1) * sizeof(zn_exact)));
-        ZN_TRY(alloc_buffer(e, &e->partial, "partial sums", (largest / ZN_SUM_ELEMENTS + 1) * sizeof(double)));
+        zn_tier tier = gradients_leave(e) ? ZN_TIER_HOST : ZN_TIER_DEVICE;
+        ZN_TRY(region_alloc(e, &e->squares, "sums of squares", tier, ZN_KIND_BUFFERS,
+                            (size_t)(e->units.n_units + 1) * sizeof(zn_exact), false));
+        ZN_TRY(region_alloc(e, &e->partial, "partial sums", tier, ZN_KIND_BUFFERS,
+                            (largest / ZN_SUM_ELEMENTS + 1) * sizeof(double), false));
+        if (gradients_leave(e))
+            ZN_TRY(alloc_leaving(e, largest));
         ZN_TRY(region_alloc(e, &e->staging, "staging", ZN_TIER_DEVICE, ZN_KIND_BUFFERS,
                             (size_t)(e->n_ranks > 1 ? e->n_ranks + 1 : 1) * STAGING_ELEMENTS * sizeof(float), true));
     }
@@ -394,6 +452,7 @@ static zn_status build(zn_engine *e)
         e->saved_elements = e->plan->saved_elements;
         e->n_saved = e->plan->n_saved;
     }
+    ZN_TRY(check_device(e));
     ZN_TRY(zn_units_init(&e->units, e->module,
                          &(struct zn_units_options){.type = e->options.type,
                                                     .n_ranks = e->n_ranks,
@@ -430,6 +489,7 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
         zn_event_init(&e->save_done[i]);
         zn_event_init(&e->load_done[i]);
         zn_event_init(&e->save_ready[i]);
+        zn_event_init(&e->leave_done[i]);
         zn_event_init(&e->load_free[i]);
     }
     zn_manifest_init(&e->manifest);
@@ -466,6 +526,7 @@ static void quiesce(zn_engine *e)
         zn_event_fini(&e->save_done[i]);
         zn_event_fini(&e->load_done[i]);
         zn_event_fini(&e->save_ready[i]);
+        zn_event_fini(&e->leave_done[i]);
         zn_event_fini(&e->load_free[i]);
     }
 }
@@ -479,7 +540,7 @@ void zn_engine_destroy(zn_engine *e)
                                 &e->exp_avg,    &e->exp_avg_sq,   &e->pipeline,  &e->ids,     &e->targets,
                                 &e->sums,       &e->squares,      &e->partial,   &e->arena,   &e->add,
                                 &e->slots,      &e->gathered,     &e->fetched,   &e->staging, &e->saved,
-                                &e->save_staging};
+                                &e->save_staging, &e->pack,       &e->unpack,    &e->widened};
     for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
         region_free(e, regions[i]);
     struct extent *extents[] = {&e->swap_parameters, &e->swap_gradients, &e->swap_pending, &e->swap_states,

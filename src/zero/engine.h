@@ -38,6 +38,7 @@ struct zn_engine_options {
     size_t prefetch_bytes, reuse_bytes; /* stage 3: see coordinator.h */
     size_t persist_bytes; /* stage 3: units up to this size stay gathered */
     struct zn_offload offload;
+    bool is_apart;        /* the device has memory of its own, and the host a device for updates */
     size_t tile_bytes;    /* parameters above this are split into tile units; 0: none */
     size_t host_cache;    /* optimizer on NVMe: bytes of its states that stay in memory */
     bool vertical;        /* all micro-batches of a segment before the next segment; with recompute */

@@ -51,6 +51,7 @@ struct unit_state {
     bool reduced;   /* the own partition holds sums over ranks of this step */
     bool in_slot;   /* what is written now goes to the slot */
     bool in_again;  /* … to the place of second uses */
+    bool arrived;   /* gradients that leave: the host has some of this step's */
     bool absent;    /* gradients on NVMe: no segment used it in this step, it is zero */
     zn_addr slot;   /* of the present episode */
     size_t slot_offset;
@@ -124,6 +125,10 @@ struct zn_engine {
 
     struct region ids, targets, sums, squares, partial, arena, add, slots, gathered, fetched, staging;
     struct region saved, save_staging; /* activation checkpoints (activations.c) */
+    struct region pack, unpack, widened; /* gradients on their way to the host (gradients.c) */
+    zn_event leave_done[2];              /* by half of pack and unpack */
+    bool leaving[2];
+    int next_leave;
     struct region *constants;          /* by index */
 
     /* Recording: owned. The last two take the repeats of a pass that is recorded already. */
@@ -178,6 +183,15 @@ bool keeps_optimizer(const zn_engine *e);
 bool writes_slots(const zn_engine *e);
 
 bool is_on_nvme(zn_tier tier);
+
+/* A device with memory of its own: gradients leave it for the host in backward, and updated parameters
+ * return (ZeRO-Offload). On the cpu device both are the same memory. */
+bool gradients_leave(const zn_engine *e);
+bool parameters_return(const zn_engine *e);
+
+/* The device that has the optimizer's states, and the one that has the gradients. */
+zn_device *states_device(const zn_engine *e);
+zn_device *gradients_device(const zn_engine *e);
 
 size_t width_of_params(const zn_engine *e);
 bool is_frozen(const zn_engine *e, const struct zn_part *part);

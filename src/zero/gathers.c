@@ -60,7 +60,8 @@ zn_status gathers_start_pass(zn_engine *e, bool trains)
     e->position = -1;
     e->next_gather = e->next_fetch = 0;
     e->turn = false;
-    return are_on_nvme(e) ? pipeline_drain(e) : ZN_OK; /* what is read now was written before */
+    /* What is read now was written before. */
+    return are_on_nvme(e) || parameters_return(e) ? pipeline_drain(e) : ZN_OK;
 }
 
 /* Reads the own partition of a unit from NVMe. */

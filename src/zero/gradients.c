@@ -31,7 +31,7 @@ static bool are_on_nvme(const zn_engine *e)
  * ended: nothing needs a place of its own for the step. */
 bool writes_slots(const zn_engine *e)
 {
-    if (are_on_nvme(e))
+    if (are_on_nvme(e) || gradients_leave(e))
         return true;
     return needs_reduction(e) && (!keeps_gradients(e) || e->options.reduce_every);
 }
@@ -41,8 +41,8 @@ bool writes_slots(const zn_engine *e)
 zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient)
 {
     zn_addr sum = e->squares.address + (zn_addr)unit * sizeof(zn_exact);
-    ZN_TRY(zn_run_zero(e->device, &(struct zn_zero_args){.dst = sum, .n_bytes = sizeof(zn_exact)}));
-    return zn_run_sum_squares(e->device, &(struct zn_sum_squares_args){.sum = sum,
+    ZN_TRY(zn_run_zero(gradients_device(e), &(struct zn_zero_args){.dst = sum, .n_bytes = sizeof(zn_exact)}));
+    return zn_run_sum_squares(gradients_device(e), &(struct zn_sum_squares_args){.sum = sum,
                                                                        .src = gradient,
                                                                        .partial = e->partial.address,
                                                                        .n_elements = e->units.units[unit].partition});
@@ -53,7 +53,7 @@ static zn_addr sum_at(const zn_engine *e, int unit)
 {
     const struct unit_state *us = &e->unit_state[unit];
     const struct zn_unit *u = &e->units.units[unit];
-    if (!are_on_nvme(e))
+    if (!are_on_nvme(e) && !gradients_leave(e))
         return partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), unit);
     return us->prior ? us->prior : us->slot + (zn_addr)(e->rank * u->partition) * sizeof(float);
 }
@@ -118,10 +118,60 @@ static zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
     return zn_device_record(e->host, &us->done);
 }
 
+/* The host adds what arrives to what it has of this step. */
+static zn_status add_on_host(zn_engine *e, int unit, zn_addr arrived, zn_dtype type, bool adds)
+{
+    int64_t n = e->units.units[unit].partition;
+    zn_addr home = partition_at(e, &e->gradients, sizeof(float), false, unit);
+    ZN_TRY(zn_run_cast(e->host, &(struct zn_cast_args){.dst = adds ? e->widened.address : home,
+                                                       .src = arrived,
+                                                       .dst_type = ZN_F32,
+                                                       .src_type = type,
+                                                       .n_elements = n}));
+    if (!adds)
+        return ZN_OK;
+    return zn_run_add(e->host,
+                      &(struct zn_add_args){.y = home, .a = home, .b = e->widened.address, .n_elements = n});
+}
+
+/* ZeRO-Offload: the sum leaves the device while backward goes on. */
+static zn_status leave_device(zn_engine *e, int unit, zn_addr sum)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    int half = e->next_leave;
+    zn_dtype type = e->n_ranks == 1 ? e->options.type : ZN_F32;
+    size_t n = (size_t)e->units.units[unit].partition, size = zn_dtype_bytes(type);
+    zn_addr pack = e->pack.address + (zn_addr)half * (e->pack.n_bytes / 2);
+    zn_addr unpack = e->unpack.address + (zn_addr)half * (e->unpack.n_bytes / 2);
+    e->next_leave = 1 - half;
+    if (e->leaving[half]) /* the half is in use until the host has taken it */
+        ZN_TRY(zn_device_wait(e->device, &e->leave_done[half]));
+    if (e->n_ranks == 1)
+        ZN_TRY(zn_run_cast(e->device, &(struct zn_cast_args){.dst = pack,
+                                                             .src = sum,
+                                                             .dst_type = type,
+                                                             .src_type = ZN_F32,
+                                                             .n_elements = (int64_t)n}));
+    ZN_TRY(zn_device_record(e->device, &us->written));
+    ZN_TRY(zn_device_copy_out(e->device, unpack, e->n_ranks == 1 ? pack : sum, n * size, &us->written, &us->done));
+    ZN_TRY(zn_device_wait(e->host, &us->done));
+    ZN_TRY(add_on_host(e, unit, unpack, type, us->arrived));
+    us->arrived = true;
+    if (is_final(e, us))
+        ZN_TRY(squares_of_unit(e, unit, partition_at(e, &e->gradients, sizeof(float), false, unit)));
+    e->leaving[half] = true;
+    return zn_device_record(e->host, &e->leave_done[half]);
+}
+
 /* The sum over ranks is there. */
 static zn_status land(zn_engine *e, int unit)
 {
     struct unit_state *us = &e->unit_state[unit];
+    if (gradients_leave(e)) {
+        us->flight = FLIGHT_WRITING;
+        us->since = e->moment;
+        return e->plan && e->units.units[unit].n_elements > 0 ? leave_device(e, unit, sum_at(e, unit)) : ZN_OK;
+    }
     bool final = is_final(e, us), updates = e->options.in_backward && final;
     us->flight = FLIGHT_NONE;
     if (!are_on_nvme(e) && !updates)
@@ -321,7 +371,7 @@ static zn_status reduce_unit(zn_engine *e, int unit)
 {
     const struct zn_unit *u = &e->units.units[unit];
     struct unit_state *us = &e->unit_state[unit];
-    bool adds = us->reduced;
+    bool adds = us->reduced && !gradients_leave(e);
     us->reduced = true;
     const struct region *from = us->in_slot ? &e->slots : us->in_again ? &e->again : &e->gradients;
     size_t offset = us->in_slot ? us->slot_offset
@@ -463,6 +513,10 @@ static zn_status finish_unit(zn_engine *e, int unit)
     if (needs_reduction(e) && !writes_slots(e))
         return reduce_unit(e, unit);
     zn_addr own = partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), unit);
+    if (gradients_leave(e)) {
+        ZN_TRY(zn_run_zero(e->host, &(struct zn_zero_args){.dst = own, .n_bytes = u->partition * (int64_t)sizeof(float)}));
+        return squares_of_unit(e, unit, own);
+    }
     ZN_TRY(clear(e, own, u->partition));
     if (!e->options.in_backward)
         return ZN_OK;
@@ -501,7 +555,7 @@ zn_status gradients_finish(zn_engine *e)
     }
     ZN_TRY(gradients_end_pass(e));
     for (int u = 0; u < e->units.n_units; u++)
-        e->unit_state[u].reduced = false;
+        e->unit_state[u].reduced = e->unit_state[u].arrived = false;
     for (int i = 0; i < 2 * e->units.n_parts; i++)
         e->gradient_state[i] = GRADIENT_EMPTY;
     return ZN_OK;

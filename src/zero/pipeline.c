@@ -31,9 +31,15 @@ static bool states_on_nvme(const zn_engine *e, int chunk)
     return e->chunks[chunk].first >= e->cached && n_arrays(e) > 0;
 }
 
+/* Working parameters that are not where the update is computed pass through the slot. */
+static bool params_pass(const zn_engine *e)
+{
+    return params_on_nvme(e) || parameters_return(e);
+}
+
 bool chunk_needs_slot(const zn_engine *e, int chunk)
 {
-    return states_on_nvme(e, chunk) || params_on_nvme(e) || grads_on_nvme(e);
+    return states_on_nvme(e, chunk) || params_pass(e) || grads_on_nvme(e);
 }
 
 static zn_status list_chunks(zn_engine *e)
@@ -90,7 +96,7 @@ static zn_status place_slots(zn_engine *e)
     size_t n = CHUNK_ELEMENTS;
     size_t states = e->cached < own_total(e) ? n_arrays(e) * n * sizeof(float) : 0;
     size_t grad = grads_on_nvme(e) ? n * sizeof(float) : 0;
-    size_t param = params_on_nvme(e) ? n * width_of_params(e) : 0;
+    size_t param = params_pass(e) ? n * width_of_params(e) : 0;
     size_t n_bytes = states + grad + param;
     ZN_TRY(region_alloc(e, &e->pipeline, "optimizer pipeline", ZN_TIER_HOST, ZN_KIND_BUFFERS,
                         PIPELINE_SLOTS * n_bytes, false));
@@ -189,10 +195,24 @@ static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int
                     (size_t)c->n * element);
 }
 
+/* ZeRO-Offload: a finished chunk goes back to the device while the next is updated. */
+static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot *slot)
+{
+    size_t width = width_of_params(e);
+    zn_addr to = own_at(e, &e->parameters, width, keeps_parameters(e), c->unit, c->first - own_first(e, c->unit));
+    if (!e->plan)
+        return ZN_OK;
+    ZN_TRY(zn_device_copy_in(e->device, to, slot->param, (size_t)c->n * width, &slot->computed, &slot->done[WRITE_PARAM]));
+    slot->pending[WRITE_PARAM] = true;
+    return ZN_OK;
+}
+
 static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int kind)
 {
     const struct chunk *c = &e->chunks[chunk];
     size_t width = width_of_params(e);
+    if (parameters_return(e))
+        return kind == WRITE_PARAM ? return_params(e, c, slot) : ZN_OK;
     if (!params_on_nvme(e))
         return ZN_OK;
     return transfer(e, slot, kind, e->swap_parameters.offset + (uint64_t)c->first * width, slot->param,
@@ -233,7 +253,7 @@ static zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot)
 static zn_status narrow_chunk(zn_engine *e, int chunk, const struct slot *slot, zn_device *device)
 {
     struct operands x = operands_of(e, chunk, slot);
-    if (!params_on_nvme(e) || e->options.type == ZN_F32)
+    if (!params_pass(e) || e->options.type == ZN_F32)
         return ZN_OK;
     return zn_run_cast(device, &(struct zn_cast_args){.dst = x.copy,
                                                       .src = x.param,
@@ -250,7 +270,7 @@ zn_status window_flush(zn_engine *e)
     if (!e->window_dirty)
         return ZN_OK;
     e->window_dirty = false;
-    ZN_TRY(zn_device_record(e->device, &slot->computed));
+    ZN_TRY(zn_device_record(states_device(e), &slot->computed));
     ZN_TRY(write_chunk(e, slot->chunk, slot));
     return slot_wait(e, slot);
 }
@@ -273,13 +293,13 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **window)
     if (e->chunk_written[chunk]) {
         ZN_TRY(read_chunk(e, chunk, slot));
         ZN_TRY(slot_wait(e, slot));
-        ZN_TRY(narrow_chunk(e, chunk, slot, e->device));
+        ZN_TRY(narrow_chunk(e, chunk, slot, states_device(e)));
     } else {
         size_t states = n_arrays(e) * CHUNK_ELEMENTS * sizeof(float), param = CHUNK_ELEMENTS * width_of_params(e);
         if (slot->states)
-            ZN_TRY(zn_run_zero(e->device, &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
+            ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
         if (slot->param)
-            ZN_TRY(zn_run_zero(e->device, &(struct zn_zero_args){.dst = slot->param, .n_bytes = (int64_t)param}));
+            ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->param, .n_bytes = (int64_t)param}));
     }
     slot->chunk = chunk;
     return ZN_OK;
@@ -304,7 +324,7 @@ struct operands operands_of(const zn_engine *e, int chunk, const struct slot *sl
     int64_t at = c->first - own_first(e, c->unit);
     zn_addr array = swapped ? slot->states : 0;
     zn_addr step = (zn_addr)c->n * sizeof(float);
-    zn_addr working = params_on_nvme(e) ? slot->param
+    zn_addr working = params_pass(e) ? slot->param
                                         : own_at(e, &e->parameters, width_of_params(e), keeps_parameters(e), c->unit, at);
     const struct region *regions[] = {&e->master, &e->exp_avg, &e->exp_avg_sq};
     zn_addr state[3] = {0};
@@ -401,8 +421,11 @@ static zn_status sweep(zn_engine *e, int first, int n, bool backwards, const str
         ZN_TRY(finish_chunk(e, chunk, ahead[i % (PIPELINE_AHEAD + 1)], update));
         int beside = backwards ? chunk - 1 : chunk + 1;
         bool whole = i == n - 1 || e->chunks[beside].unit != unit;
-        if (whole && update->publishes && !keeps_optimizer(e))
+        if (whole && update->publishes && !keeps_optimizer(e)) {
+            if (parameters_return(e)) /* all of it is on the device again */
+                ZN_TRY(pipeline_drain(e));
             ZN_TRY(publish_unit(e, unit));
+        }
     }
     return ZN_OK;
 }

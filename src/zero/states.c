@@ -78,7 +78,7 @@ static zn_status narrow(zn_engine *e, const struct operands *x, const struct run
 {
     if (e->options.type == ZN_F32)
         return ZN_OK;
-    return zn_run_cast(e->device, &(struct zn_cast_args){.dst = x->copy + (zn_addr)run->at * width_of_params(e),
+    return zn_run_cast(states_device(e), &(struct zn_cast_args){.dst = x->copy + (zn_addr)run->at * width_of_params(e),
                                                          .src = state_at(x, ZN_STATE_MASTER, run->at),
                                                          .dst_type = e->options.type,
                                                          .src_type = ZN_F32,
@@ -107,7 +107,7 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
         struct run run = run_at(e, own_place(e, part, first - part->first), n_elements < left ? n_elements : left);
         struct operands x;
         ZN_TRY(reach(e, run.chunk, state, &x, true));
-        ZN_TRY(zn_device_write(e->device, state_at(&x, state, run.at), values, (size_t)run.n * sizeof(float)));
+        ZN_TRY(zn_device_write(states_device(e), state_at(&x, state, run.at), values, (size_t)run.n * sizeof(float)));
         if (state == ZN_STATE_MASTER)
             ZN_TRY(narrow(e, &x, &run));
         ZN_TRY(leave(e, state));
@@ -125,7 +125,7 @@ static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *valu
         struct run run = run_at(e, own, n);
         struct operands x;
         ZN_TRY(reach(e, run.chunk, state, &x, false));
-        ZN_TRY(zn_device_read(e->device, values, state_at(&x, state, run.at), (size_t)run.n * sizeof(float)));
+        ZN_TRY(zn_device_read(states_device(e), values, state_at(&x, state, run.at), (size_t)run.n * sizeof(float)));
         own += run.n;
         values += run.n;
         n -= run.n;
@@ -155,13 +155,13 @@ static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const 
     ZN_TRY(reach(e, run->chunk, ZN_STATE_MASTER, &x, true));
     zn_addr at = state_at(&x, ZN_STATE_MASTER, run->at);
     if (p->init == ZN_INIT_NORMAL)
-        ZN_TRY(zn_run_fill_normal(e->device, &(struct zn_fill_normal_args){.dst = at,
+        ZN_TRY(zn_run_fill_normal(states_device(e), &(struct zn_fill_normal_args){.dst = at,
                                                                            .first = first,
                                                                            .n_elements = run->n,
                                                                            .key = zn_random_key(seed, p->name),
                                                                            .stddev = p->stddev}));
     else
-        ZN_TRY(zn_run_fill(e->device, &(struct zn_fill_args){.dst = at,
+        ZN_TRY(zn_run_fill(states_device(e), &(struct zn_fill_args){.dst = at,
                                                              .n_elements = run->n,
                                                              .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f}));
     return narrow(e, &x, run);

@@ -136,7 +136,7 @@ static zn_status apply(zn_engine *e, double lr, float grad_scale)
     e->n_updates++;
     ZN_TRY(gathers_wait_published(e)); /* where no forward came between two updates */
     return optimizer_update(
-        e, &(struct update){.device = e->device, .lr = lr, .grad_scale = grad_scale, .publishes = true});
+        e, &(struct update){.device = states_device(e), .lr = lr, .grad_scale = grad_scale, .publishes = true});
 }
 
 /* ZeRO-Offload's delayed parameter update: this step's gradients wait, those of the step before are

@@ -16,7 +16,7 @@ struct evidence {
 /* Squares of gradients that went to NVMe, or were used up in backward, were taken on their way. */
 static bool are_taken(const zn_engine *e)
 {
-    return is_on_nvme(e->options.offload.gradients) || e->options.in_backward;
+    return is_on_nvme(e->options.offload.gradients) || gradients_leave(e) || e->options.in_backward;
 }
 
 static zn_status sum_partition(zn_engine *e, zn_exact *squares)
@@ -27,7 +27,7 @@ static zn_status sum_partition(zn_engine *e, zn_exact *squares)
     zn_exact *all = calloc((size_t)n + 1, sizeof *all);
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the verdict");
-    zn_status status = zn_device_read(e->device, all, e->squares.address, (size_t)n * sizeof *all);
+    zn_status status = zn_device_read(gradients_device(e), all, e->squares.address, (size_t)n * sizeof *all);
     for (int u = 0; u < n && status == ZN_OK; u++)
         zn_exact_merge(squares, &all[u]);
     free(all);
@@ -47,12 +47,12 @@ zn_status find_bad_param(zn_engine *e, int unit, zn_addr gradient, int *bad)
         zn_exact found;
         if (own.n == 0)
             continue;
-        ZN_TRY(zn_run_zero(e->device, &(struct zn_zero_args){.dst = sum, .n_bytes = sizeof found}));
-        ZN_TRY(zn_run_sum_squares(e->device, &(struct zn_sum_squares_args){.sum = sum,
+        ZN_TRY(zn_run_zero(gradients_device(e), &(struct zn_zero_args){.dst = sum, .n_bytes = sizeof found}));
+        ZN_TRY(zn_run_sum_squares(gradients_device(e), &(struct zn_sum_squares_args){.sum = sum,
                                                                            .src = gradient + (zn_addr)at * sizeof(float),
                                                                            .partial = e->partial.address,
                                                                            .n_elements = own.n}));
-        ZN_TRY(zn_device_read(e->device, &found, sum, sizeof found));
+        ZN_TRY(zn_device_read(gradients_device(e), &found, sum, sizeof found));
         if (found.n_bad && (*bad < 0 || part->param < *bad))
             *bad = part->param;
     }

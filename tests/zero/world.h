@@ -16,6 +16,8 @@ struct world_rates {
 struct world_result {
     double first, second; /* seconds of two steps */
     uint64_t read, written, sent;
+    uint64_t bytes_out, bytes_in; /* between a device apart and the host */
+    uint64_t own_elements;        /* whose states the rank has */
     zn_ledger ledger;
     size_t planned[ZN_N_TIERS];
 };
@@ -60,6 +62,14 @@ static inline struct world_result simulate(const char *config, const struct zn_e
         WORLD_OK(world.device->ops->synchronize(world.device));
         *(i ? &r.second : &r.first) = zn_clock_now(&clock) - start;
     }
+    r.bytes_out = world.device->bytes_out;
+    r.bytes_in = world.device->bytes_in;
+    zn_units units;
+    WORLD_OK(zn_units_init(&units, model->module,
+                           &(struct zn_units_options){
+                               .type = options->type, .n_ranks = rates->links.n_ranks, .tile_bytes = options->tile_bytes}));
+    r.own_elements = (uint64_t)(units.n_elements / rates->links.n_ranks);
+    zn_units_fini(&units);
     r.read = zn_storage_bytes_read(world.storage);
     r.written = zn_storage_bytes_written(world.storage);
     for (int kind = 0; kind < ZN_N_COMM_KINDS; kind++)

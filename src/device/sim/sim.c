@@ -11,7 +11,7 @@ enum { PAGE = 4096 };
 struct sim {
     zn_device device;
     struct zn_sim_rates rates;
-    zn_stream *compute;
+    zn_stream *compute, *out, *in; /* the last two NULL where memory is the host's */
     zn_addr next; /* never handed out before */
 };
 
@@ -19,6 +19,8 @@ static void sim_destroy(zn_device *device)
 {
     struct sim *sim = (struct sim *)device;
     zn_stream_destroy(sim->compute);
+    zn_stream_destroy(sim->out);
+    zn_stream_destroy(sim->in);
     free(sim);
 }
 
@@ -81,39 +83,58 @@ static zn_status sim_wait(zn_device *device, zn_event *event)
     return zn_stream_submit(((struct sim *)device)->compute, &(struct zn_task){.after = {event}});
 }
 
-static const struct zn_device_ops sim_ops = {
-    .name = "sim",
-    .destroy = sim_destroy,
-    .alloc = sim_alloc,
-    .free = sim_free,
-    .write = sim_write,
-    .read = sim_read,
-    .run = sim_run,
-    .synchronize = sim_synchronize,
-    .record = sim_record,
-    .wait = sim_wait,
-};
+static zn_status sim_copy(struct sim *sim, zn_stream *stream, size_t n_bytes, zn_event *after, zn_event *done)
+{
+    return zn_stream_submit(stream, &(struct zn_task){.seconds = (double)n_bytes / sim->rates.link_bytes,
+                                                      .after = {after},
+                                                      .done = done});
+}
+
+static zn_status sim_copy_out(zn_device *device, zn_addr host, zn_addr src, size_t n_bytes, zn_event *after,
+                              zn_event *done)
+{
+    (void)host, (void)src;
+    return sim_copy((struct sim *)device, ((struct sim *)device)->out, n_bytes, after, done);
+}
+
+static zn_status sim_copy_in(zn_device *device, zn_addr dst, zn_addr host, size_t n_bytes, zn_event *after,
+                             zn_event *done)
+{
+    (void)dst, (void)host;
+    return sim_copy((struct sim *)device, ((struct sim *)device)->in, n_bytes, after, done);
+}
+
+#define SIM_OPS                                                                                    \
+    .name = "sim", .destroy = sim_destroy, .alloc = sim_alloc, .free = sim_free, .write = sim_write,             \
+    .read = sim_read, .run = sim_run, .synchronize = sim_synchronize, .record = sim_record, .wait = sim_wait
+
+static const struct zn_device_ops sim_ops = {SIM_OPS};
+static const struct zn_device_ops sim_apart_ops = {SIM_OPS, .copy_out = sim_copy_out, .copy_in = sim_copy_in};
 
 zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,
                                zn_device **device)
 {
     if (!clock->is_virtual)
         return zn_fail(ZN_ERR_USAGE, "the sim device needs a virtual clock");
-    if (!(rates->flops > 0) || !(rates->memory_bytes > 0) || !(rates->launch >= 0))
+    if (!(rates->flops > 0) || !(rates->memory_bytes > 0) || !(rates->launch >= 0) ||
+        !(rates->link_bytes >= 0))
         return zn_fail(ZN_ERR_USAGE, "the sim device needs positive rates, not %g flop/s and %g B/s",
                        rates->flops, rates->memory_bytes);
     struct sim *sim = calloc(1, sizeof *sim);
     if (!sim)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a device");
-    sim->device = (zn_device){.ops = &sim_ops, .ledger = ledger, .clock = clock};
+    sim->device = (zn_device){.ops = rates->link_bytes > 0 ? &sim_apart_ops : &sim_ops, .ledger = ledger, .clock = clock};
     sim->rates = *rates;
     sim->next = FIRST_ADDRESS;
     zn_status status = zn_stream_create_virtual(clock, &sim->compute);
-    if (status != ZN_OK)
-        goto undo_sim;
+    if (status == ZN_OK && rates->link_bytes > 0)
+        status = zn_stream_create_virtual(clock, &sim->out);
+    if (status == ZN_OK && rates->link_bytes > 0)
+        status = zn_stream_create_virtual(clock, &sim->in);
+    if (status != ZN_OK) {
+        sim_destroy(&sim->device);
+        return status;
+    }
     *device = &sim->device;
     return ZN_OK;
-undo_sim:
-    free(sim);
-    return status;
 }
