@@ -32,6 +32,6 @@ run()
 }
 
 run release build all
-run asan-ubsan build/asan-ubsan all -LE 'slow|parity|house'
+run asan-ubsan build/asan-ubsan all -LE 'slow|parity|house|once'
 run tsan build/tsan threaded_tests -L threads
 exec python3 scripts/summary "${results[@]}"
