@@ -137,3 +137,12 @@ zn_status zn_machine_read(const char *root, struct zn_machine *machine)
     *machine = m;
     return ZN_OK;
 }
+
+zn_status zn_machine_check_threads(const struct zn_machine *machine, int64_t n_threads)
+{
+    const char *allowed = getenv("ZINC_ALLOW_OVERSUBSCRIPTION");
+    if (n_threads > machine->n_logical && !(allowed && strcmp(allowed, "1") == 0))
+        return zn_fail(ZN_ERR_USAGE, "--threads %lld: this process may run on %d processors", (long long)n_threads,
+                       machine->n_logical);
+    return ZN_OK;
+}

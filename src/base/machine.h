@@ -4,6 +4,7 @@
 #define ZN_BASE_MACHINE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -23,5 +24,9 @@ struct zn_machine {
 /* `root` is "" for this machine; tests pass a folder that holds its own proc/ and sys/. Blocks for
  * the time of some small reads. */
 zn_status zn_machine_read(const char *root, struct zn_machine *machine);
+
+/* Fails where --threads asks for more than this process may run on: more only cost time. Tests of thread counts want them
+ * anywhere: ZINC_ALLOW_OVERSUBSCRIPTION=1. */
+zn_status zn_machine_check_threads(const struct zn_machine *machine, int64_t n_threads);
 
 #endif

@@ -141,7 +141,7 @@ struct work {
     zn_token_writer *writer;
     zn_clock clock;
     bool terminal;
-    uint64_t n_bytes, before, at; /* of all files, of those done, of this one */
+    uint64_t n_bytes; /* of all files */
     int64_t n_tokens;
     double next; /* when to say how far it is */
 };
@@ -158,12 +158,11 @@ static void say_progress(void *self, uint64_t n_bytes)
 {
     struct work *w = self;
     char done[ZN_SIZE_TEXT], all[ZN_SIZE_TEXT];
-    w->at = n_bytes;
     if (zn_clock_now(&w->clock) < w->next)
         return;
     w->next = zn_clock_now(&w->clock) + (w->terminal ? 0.2 : 5);
     fprintf(stderr, "%szinc tokenize: %s of %s, %lld tokens%s", w->terminal ? "\r" : "",
-            zn_size_text((size_t)(w->before + n_bytes), done), zn_size_text((size_t)w->n_bytes, all),
+            zn_size_text((size_t)n_bytes, done), zn_size_text((size_t)w->n_bytes, all),
             (long long)w->n_tokens, w->terminal ? "\033[K" : "\n");
 }
 
@@ -184,13 +183,8 @@ static zn_status check_files(const struct zn_data_files *files, uint64_t *sum)
 static zn_status encode_files(zn_encoder *encoder, const struct zn_data_files *files, struct work *w)
 {
     const struct zn_token_sink sink = {.self = w, .put = put_tokens, .progress = say_progress};
-    zn_status status = ZN_OK;
     w->next = zn_clock_now(&w->clock) + 1;
-    for (size_t i = 0; i < files->n && status == ZN_OK; i++) {
-        status = zn_encode_file(encoder, &files->file[i], &sink);
-        w->before += w->at;
-        w->at = 0;
-    }
+    zn_status status = zn_encode_files(encoder, files->file, files->n, &sink);
     if (w->terminal)
         fputs("\r\033[K", stderr);
     return status;
@@ -217,10 +211,10 @@ static zn_status end_of_text(const char *folder, const zn_tokenizer *tokenizer, 
     return status;
 }
 
-static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *tokenizer,
+static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *tokenizer, int n_threads,
                             const struct zn_data_files *files)
 {
-    struct zn_encoder_options options = {.tokenizer = tokenizer};
+    struct zn_encoder_options options = {.tokenizer = tokenizer, .n_threads = n_threads};
     struct work w = {.terminal = isatty(STDERR_FILENO) == 1};
     zn_encoder *encoder;
     zn_clock_init_real(&w.clock);
@@ -250,13 +244,13 @@ static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *
     return print_done();
 }
 
-static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer *tokenizer,
+static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer *tokenizer, int n_threads,
                              const struct zn_words *inputs)
 {
     struct zn_data_files files = {0};
     zn_status status = zn_data_files_list(inputs->word, inputs->n, &files);
     if (status == ZN_OK)
-        status = write_file(f, tokenizer, &files);
+        status = write_file(f, tokenizer, n_threads, &files);
     zn_data_files_fini(&files);
     return status;
 }
@@ -275,33 +269,33 @@ static zn_status check_usage(const struct tokenize_flags *f, const struct zn_wor
     return ZN_OK;
 }
 
-static zn_status set_threads(zn_tokenizer *tokenizer, int64_t wanted)
+static zn_status choose_threads(int64_t wanted, int *n_threads)
 {
     struct zn_machine machine;
     ZN_TRY(zn_machine_read("", &machine));
-    if (wanted > machine.n_logical)
-        return zn_fail(ZN_ERR_USAGE, "--threads %lld: this process may run on %d processors", (long long)wanted,
-                       machine.n_logical);
-    zn_tokenizer_set_threads(tokenizer, wanted > 0 ? (int)wanted : machine.n_cores);
+    ZN_TRY(zn_machine_check_threads(&machine, wanted));
+    *n_threads = wanted > 0 ? (int)wanted : machine.n_cores;
     return ZN_OK;
 }
 
 static zn_status tokenize(const struct tokenize_flags *f, const struct zn_words *inputs)
 {
     zn_tokenizer *tokenizer;
+    zn_status status;
+    int n_threads;
     ZN_TRY(check_usage(f, inputs));
+    ZN_TRY(choose_threads(f->threads, &n_threads));
     ZN_TRY(zn_tokenizer_open(f->model, &tokenizer));
-    zn_status status = set_threads(tokenizer, f->threads);
-    if (status != ZN_OK)
-        ;
-    else if (f->text)
+    if (inputs->n == 0) /* parts of files take the threads otherwise */
+        zn_tokenizer_set_threads(tokenizer, n_threads);
+    if (f->text)
         status = print_ids(tokenizer, f->text, strlen(f->text), f->json);
     else if (f->from_stdin)
         status = print_stdin(tokenizer, f->json);
     else if (f->decode.n > 0)
         status = print_text(tokenizer, &f->decode, f->json);
     else
-        status = write_files(f, tokenizer, inputs);
+        status = write_files(f, tokenizer, n_threads, inputs);
     zn_tokenizer_close(tokenizer);
     return status;
 }

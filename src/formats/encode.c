@@ -1,4 +1,4 @@
-/* Rows and files to tokens. */
+/* Rows to tokens. */
 #include "formats/encode.h"
 
 #include <stdlib.h>
@@ -116,6 +116,7 @@ zn_status zn_encoder_create(const struct zn_encoder_options *options, zn_encoder
     if (!e)
         return zn_fail(ZN_ERR_MEMORY, "out of memory for an encoder");
     e->options = *options;
+    pthread_mutex_init(&e->lock, NULL);
     zn_status status = options->tokenizer ? find_around(e) : ZN_OK;
     if (status != ZN_OK) {
         zn_encoder_destroy(e);
@@ -130,6 +131,7 @@ void zn_encoder_destroy(zn_encoder *encoder)
     if (!encoder)
         return;
     zn_chat_close(encoder->chat);
+    pthread_mutex_destroy(&encoder->lock);
     zn_ids_fini(&encoder->before);
     zn_ids_fini(&encoder->after);
     free(encoder);
@@ -161,34 +163,17 @@ zn_status zn_encode_row(zn_encoder *encoder, const struct zn_row *row, const cha
     return document_end(encoder, document, true, place);
 }
 
-/* ---- Files ---- */
-
-static zn_status encode_rows(zn_encoder *encoder, const char *path, const struct zn_token_sink *sink)
+zn_status encode_lines(zn_encoder *encoder, struct encode_part *part)
 {
     zn_jsonl *rows;
     const struct zn_row *row = NULL;
-    struct zn_document document = {0};
-    ZN_TRY(zn_jsonl_open(path, &rows));
+    ZN_TRY(zn_jsonl_open_lines(part->path, part->first_line, part->data, part->n, &rows));
     zn_status status;
     while ((status = zn_jsonl_next(rows, &row)) == ZN_OK && row) {
-        document.ids.n = document.n_counts = 0;
-        status = zn_encode_row(encoder, row, zn_jsonl_place(rows), &document);
-        if (status == ZN_OK)
-            status = sink->put(sink->self, document.ids.id, document.counts, document.ids.n);
+        status = zn_encode_row(encoder, row, zn_jsonl_place(rows), &part->document);
         if (status != ZN_OK)
             break;
-        if (sink->progress)
-            sink->progress(sink->self, zn_jsonl_n_bytes(rows));
     }
-    zn_document_fini(&document);
     zn_jsonl_close(rows);
     return status;
-}
-
-zn_status zn_encode_file(zn_encoder *encoder, const struct zn_data_file *file, const struct zn_token_sink *sink)
-{
-    if (file->kind == ZN_DATA_BIN)
-        return zn_fail(ZN_ERR_INTERNAL, "%s: is encoded already", file->path);
-    return file->kind == ZN_DATA_TEXT ? encode_text_file(encoder, file->path, sink)
-                                      : encode_rows(encoder, file->path, sink);
 }

@@ -25,6 +25,7 @@ struct zn_encoder_options {
     const zn_tokenizer *tokenizer; /* borrowed; NULL: bytes */
     int64_t vocab_size;            /* an id outside is an error when it comes; 0: any goes */
     int32_t end_of_text;           /* -1: none follows a document */
+    int n_threads;                 /* for files; 0: one. Tokens do not depend on it */
 };
 
 typedef struct zn_encoder zn_encoder;
@@ -40,22 +41,24 @@ struct zn_document {
 };
 void zn_document_fini(struct zn_document *document);
 
-/* Appends the row's tokens. `place` stands for file and line in messages. */
+/* Appends the row's tokens. `place` stands for file and line in messages. Any number of threads at once. */
 zn_status zn_encode_row(zn_encoder *encoder, const struct zn_row *row, const char *place,
                         struct zn_document *document);
 
-/* Where the tokens of files go, piece by piece. */
+/* Where the tokens of files go, piece by piece. Called in their order on the thread that asked for them. */
 struct zn_token_sink {
     void *self;
     zn_status (*put)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
-    void (*progress)(void *self, uint64_t n_bytes); /* of this file so far; may be NULL */
+    void (*progress)(void *self, uint64_t n_bytes); /* of all files so far; may be NULL */
 };
 
 /* eos_token_id of a config.json, the first one when it is a list; -1: none. */
 zn_status zn_config_end_of_text(zn_json *config, int32_t *id);
 
-/* All documents of a .txt or .jsonl file. Memory is bounded whatever its size: a text is cut where the pieces
- * have the tokens of the whole, which is checked at each cut. Blocks. */
-zn_status zn_encode_file(zn_encoder *encoder, const struct zn_data_file *file, const struct zn_token_sink *sink);
+/* All documents of .txt and .jsonl files, in their order. A failure is that of the first piece in this order that has one.
+ * Memory is bounded whatever the sizes of the files: a text is cut where the pieces have the tokens of the whole, which
+ * is checked at each cut; the cuts do not depend on the threads, and a few pieces for each are under way. Blocks. */
+zn_status zn_encode_files(zn_encoder *encoder, const struct zn_data_file *files, size_t n_files,
+                          const struct zn_token_sink *sink);
 
 #endif

@@ -106,6 +106,14 @@ static zn_status add_conversation(const zn_encoder *encoder, const struct zn_cha
     return document_end(encoder, document, false, place);
 }
 
+static zn_status open_chat(zn_encoder *encoder)
+{
+    pthread_mutex_lock(&encoder->lock);
+    zn_status status = encoder->chat ? ZN_OK : zn_chat_open(encoder->options.tokenizer, &encoder->chat);
+    pthread_mutex_unlock(&encoder->lock);
+    return status;
+}
+
 zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const char *place,
                           struct zn_document *document)
 {
@@ -113,12 +121,10 @@ zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const c
     if (!encoder->options.tokenizer)
         return zn_fail(ZN_ERR_INPUT, "%s: 'messages' need a tokenizer with a chat template, which this model has not",
                        place);
-    if (!encoder->chat) {
-        zn_status status = zn_chat_open(encoder->options.tokenizer, &encoder->chat);
-        if (status != ZN_OK)
-            return zn_context(status, "%s", place);
-    }
-    zn_status status = zn_chat_apply(encoder->chat, row->messages, row->n_messages, false, &text);
+    zn_status status = open_chat(encoder);
+    if (status != ZN_OK)
+        return zn_context(status, "%s", place);
+    status = zn_chat_apply(encoder->chat, row->messages, row->n_messages, false, &text);
     if (status != ZN_OK)
         return zn_context(status, "%s", place);
     status = add_conversation(encoder, &text, place, document);

@@ -2,12 +2,15 @@
 #ifndef ZN_FORMATS_ENCODE_PRIVATE_H
 #define ZN_FORMATS_ENCODE_PRIVATE_H
 
+#include <pthread.h>
+
 #include "formats/chat.h"
 #include "formats/encode.h"
 
 struct zn_encoder {
     struct zn_encoder_options options;
-    zn_chat *chat; /* opened when the first messages come */
+    pthread_mutex_t lock; /* guards the opening of `chat` */
+    zn_chat *chat;        /* opened when the first messages come */
     struct zn_ids before, after; /* what the post-processor puts around a document */
 };
 
@@ -22,6 +25,22 @@ zn_status document_end(const zn_encoder *encoder, struct zn_document *document, 
 
 zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const char *place,
                           struct zn_document *document);
-zn_status encode_text_file(zn_encoder *encoder, const char *path, const struct zn_token_sink *sink);
+
+/* A part of a file on its way to tokens: a piece of a text, or whole lines of rows. */
+struct encode_part {
+    const char *path;
+    bool is_text, begins, ends; /* a document, where it is a text */
+    size_t n_extra;             /* tokens at the begin of a piece that are not in the whole */
+    int64_t first_line;         /* of rows */
+    char *data;
+    size_t n, capacity;
+    uint64_t at; /* bytes of all files up to its end */
+    struct zn_document document;
+};
+zn_status encode_text_piece(const zn_encoder *encoder, struct encode_part *part);
+zn_status encode_lines(zn_encoder *encoder, struct encode_part *part);
+
+/* The last place where a text that goes on behind these bytes may be cut; 0: none was found. */
+zn_status text_find_cut(const zn_encoder *encoder, const char *text, size_t n, size_t *cut, size_t *n_extra);
 
 #endif

@@ -15,14 +15,15 @@
 enum { CHUNK = 64 * 1024 };
 
 struct zn_jsonl {
-    int fd;
+    int fd; /* -1: lines of memory */
     char *path;
     char *place; /* "path:line" */
     int64_t line;
     uint64_t n_read;
     char *line_data; /* the line without its end; grows up to the limit */
     size_t line_bytes, line_capacity;
-    char chunk[CHUNK];
+    char *buffer; /* for chunks of a file */
+    const char *chunk;
     size_t chunk_at, chunk_bytes;
     zn_json *json; /* holds the strings of the row */
     struct zn_row row;
@@ -30,24 +31,45 @@ struct zn_jsonl {
     size_t message_capacity;
 };
 
-zn_status zn_jsonl_open(const char *path, zn_jsonl **rows)
+static zn_status create(const char *path, zn_jsonl **rows)
 {
     zn_jsonl *r = calloc(1, sizeof *r);
     if (!r)
         return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
     r->fd = -1;
-    uint64_t n_bytes;
-    zn_status status = ZN_OK;
     /* Room for ":", 19 digits and NUL. */
-    if (!(r->path = strdup(path)) || !(r->place = malloc(strlen(path) + 24)))
-        status = zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
-    if (status == ZN_OK)
-        status = zn_file_open(path, &r->fd, &n_bytes);
+    if (!(r->path = strdup(path)) || !(r->place = malloc(strlen(path) + 24))) {
+        zn_jsonl_close(r);
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
+    }
+    strcpy(r->place, path);
+    *rows = r;
+    return ZN_OK;
+}
+
+zn_status zn_jsonl_open(const char *path, zn_jsonl **rows)
+{
+    zn_jsonl *r = NULL;
+    uint64_t n_bytes;
+    ZN_TRY(create(path, &r));
+    r->chunk = r->buffer = malloc(CHUNK);
+    zn_status status = r->buffer ? zn_file_open(path, &r->fd, &n_bytes)
+                                 : zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
     if (status != ZN_OK) {
         zn_jsonl_close(r);
         return status;
     }
-    strcpy(r->place, path);
+    *rows = r;
+    return ZN_OK;
+}
+
+zn_status zn_jsonl_open_lines(const char *path, int64_t first_line, const char *data, size_t n_bytes, zn_jsonl **rows)
+{
+    zn_jsonl *r = NULL;
+    ZN_TRY(create(path, &r));
+    r->line = first_line - 1;
+    r->chunk = data;
+    r->chunk_bytes = r->n_read = n_bytes;
     *rows = r;
     return ZN_OK;
 }
@@ -60,6 +82,7 @@ void zn_jsonl_close(zn_jsonl *rows)
         close(rows->fd);
     zn_json_destroy(rows->json);
     free(rows->messages);
+    free(rows->buffer);
     free(rows->line_data);
     free(rows->place);
     free(rows->path);
@@ -80,10 +103,9 @@ uint64_t zn_jsonl_n_bytes(const zn_jsonl *rows)
 
 static zn_status fill_chunk(zn_jsonl *r)
 {
-    ssize_t got;
-    do
-        got = read(r->fd, r->chunk, CHUNK);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = 0;
+    while (r->fd >= 0 && (got = read(r->fd, r->buffer, CHUNK)) < 0 && errno == EINTR)
+        ;
     if (got < 0)
         return zn_fail(ZN_ERR_IO, "%s: cannot read: %s", r->place, strerror(errno));
     r->chunk_at = 0;

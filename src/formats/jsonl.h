@@ -32,6 +32,10 @@ typedef struct zn_jsonl zn_jsonl;
 
 /* The caller closes. Blocks on the file, as zn_jsonl_next does. */
 zn_status zn_jsonl_open(const char *path, zn_jsonl **rows);
+
+/* The rows of whole lines of a file that are in memory already, and stay there until the reader is closed. `path` and
+ * the number of the first line, from 1, are for messages. */
+zn_status zn_jsonl_open_lines(const char *path, int64_t first_line, const char *data, size_t n_bytes, zn_jsonl **rows);
 void zn_jsonl_close(zn_jsonl *rows); /* NULL is legal */
 
 /* The next row, NULL at the end; it lives until the next call. Invalid UTF-8 in it has become U+FFFD.

@@ -206,7 +206,7 @@ static zn_status merge_long(const struct tok_model *model, struct tok_scratch *s
 
 /* ---- Words ---- */
 
-static zn_status append(struct zn_ids *ids, const int32_t *id, size_t n)
+zn_status ids_append(struct zn_ids *ids, const int32_t *id, size_t n)
 {
     if (n > ids->capacity - ids->n) {
         size_t capacity = ids->capacity + ids->capacity / 2 + n + 256;
@@ -225,7 +225,7 @@ static zn_status append(struct zn_ids *ids, const int32_t *id, size_t n)
 
 zn_status zn_ids_add(struct zn_ids *ids, int32_t id)
 {
-    return append(ids, &id, 1);
+    return ids_append(ids, &id, 1);
 }
 
 void zn_ids_fini(struct zn_ids *ids)
@@ -276,7 +276,7 @@ static zn_status encode_cached(const struct tok_model *model, struct tok_scratch
     struct tok_cached wanted = {.n_key = (uint8_t)(n << 1 | is_word)};
     if (n > sizeof wanted.key) {
         ZN_TRY(encode_new(model, s, part, n, is_word));
-        return append(ids, s->symbol, s->n_symbols);
+        return ids_append(ids, s->symbol, s->n_symbols);
     }
     uint64_t words[4] = {0};
     memcpy(wanted.key, part, n);
@@ -286,7 +286,7 @@ static zn_status encode_cached(const struct tok_model *model, struct tok_scratch
         hash = tok_mix(hash ^ words[i]);
     struct tok_cached *cached = &s->cache[(hash >> 32) % TOK_CACHE];
     if (cached->n_key == wanted.n_key && memcmp(cached->key, wanted.key, sizeof wanted.key) == 0)
-        return append(ids, cached->id, cached->n_ids);
+        return ids_append(ids, cached->id, cached->n_ids);
     ZN_TRY(encode_new(model, s, part, n, is_word));
     if (s->n_symbols <= sizeof cached->id / sizeof cached->id[0]) {
         memcpy(cached->key, wanted.key, sizeof wanted.key);
@@ -294,7 +294,7 @@ static zn_status encode_cached(const struct tok_model *model, struct tok_scratch
         cached->n_ids = (uint8_t)s->n_symbols;
         memcpy(cached->id, s->symbol, s->n_symbols * sizeof cached->id[0]);
     }
-    return append(ids, s->symbol, s->n_symbols);
+    return ids_append(ids, s->symbol, s->n_symbols);
 }
 
 zn_status bpe_part(const struct tok_model *model, struct tok_scratch *scratch, const char *part, size_t n,
@@ -337,7 +337,7 @@ zn_status bpe_word(const struct tok_model *model, struct tok_scratch *scratch, c
         return encode_cached(model, scratch, word, n, true, ids);
     int32_t id = whole_word(model, scratch, word, n);
     if (id != NONE)
-        return append(ids, &id, 1);
+        return ids_append(ids, &id, 1);
     for (size_t length; n > 0; word += length, n -= length) {
         length = bpe_part_length(model, word, n);
         ZN_TRY(bpe_part(model, scratch, word, length, ids));

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/team.h"
 #include "formats/tokenizer_private.h"
 #include "formats/tokenizer_unicode.h"
 
 enum {
     LARGE = 1 << 18, /* bytes of a piece that is worth sharing */
     CHUNK = 1 << 14, /* bytes of pieces that a thread takes at once */
-    WINDOW = 64      /* chunks in flight */
+    WINDOW = 64      /* chunks under way */
 };
 
 /* One text. */
@@ -58,8 +59,6 @@ struct chunk {
     struct tok_piece *piece;
     size_t n, capacity, n_bytes;
     struct zn_ids ids;
-    zn_status status;
-    char *error; /* of the thread that failed */
 };
 
 /* The pieces of one large piece on their way to other threads. */
@@ -67,18 +66,22 @@ struct sharing {
     struct run *run;
     size_t op;      /* what is still to be done to them */
     bool are_parts; /* nothing but bpe_part */
+    zn_team *team;
     struct chunk chunk[WINDOW];
-    size_t n; /* chunks in use, the last one open */
+    struct chunk *open; /* the one that is being filled; NULL: none is */
 };
 
-static zn_status encode_chunk(const struct sharing *s, struct chunk *c)
+static zn_status encode_chunk(void *self, void *job)
 {
+    const struct sharing *s = self;
+    struct chunk *c = job;
     const zn_tokenizer *t = s->run->t;
     struct tok_scratch *scratch = pool_take(t->pool);
     if (!scratch)
         return zn_fail(ZN_ERR_MEMORY, "out of memory to encode");
     struct at_op at = {.t = t, .scratch = scratch, .recent = s->run->recent, .op = s->op, .ids = &c->ids};
     zn_status status = ZN_OK;
+    c->ids.n = 0;
     for (size_t i = 0; status == ZN_OK && i < c->n; i++) {
         if (s->are_parts)
             status = bpe_part(&t->model, scratch, c->piece[i].text, c->piece[i].n, &c->ids);
@@ -89,36 +92,34 @@ static zn_status encode_chunk(const struct sharing *s, struct chunk *c)
     return status;
 }
 
-static void start_chunk(struct sharing *s, struct chunk *c)
+static zn_status take_chunk(void *self, void *job)
 {
-#pragma omp task firstprivate(s, c)
-    {
-        c->status = encode_chunk(s, c);
-        if (c->status != ZN_OK)
-            c->error = strdup(zn_error_message());
-    }
+    const struct sharing *s = self;
+    const struct chunk *c = job;
+    return ids_append(s->run->ids, c->ids.id, c->ids.n);
 }
 
-/* Waits for all chunks and takes their ids in order. */
+static void submit(struct sharing *s)
+{
+    zn_team_submit(s->team);
+    s->open = NULL;
+}
+
+/* Waits for all chunks. */
 static zn_status drain(struct sharing *s)
 {
-    zn_status status = ZN_OK;
-    if (s->n > 0)
-        start_chunk(s, &s->chunk[s->n - 1]);
-#pragma omp taskwait
-    for (size_t i = 0; i < s->n; i++) {
-        struct chunk *c = &s->chunk[i];
-        if (status == ZN_OK && c->status != ZN_OK)
-            status = zn_fail_text(c->status, c->error ? c->error : "out of memory");
-        for (size_t k = 0; status == ZN_OK && k < c->ids.n; k++)
-            status = zn_ids_add(s->run->ids, c->ids.id[k]);
-        free(c->error);
-        c->error = NULL;
-        c->status = ZN_OK;
-        c->n = c->n_bytes = c->ids.n = 0;
-    }
-    s->n = 0;
-    return status;
+    if (s->open)
+        submit(s);
+    return zn_team_finish(s->team);
+}
+
+static zn_status open_chunk(struct sharing *s)
+{
+    void *job;
+    ZN_TRY(zn_team_next(s->team, &job));
+    s->open = job;
+    s->open->n = s->open->n_bytes = 0;
+    return ZN_OK;
 }
 
 static zn_status encode_large(struct run *r, size_t op, struct tok_piece piece);
@@ -130,16 +131,9 @@ static zn_status share_piece(void *self, struct tok_piece piece)
         ZN_TRY(drain(s));
         return encode_large(s->run, s->op, piece);
     }
-    struct chunk *c = s->n > 0 ? &s->chunk[s->n - 1] : NULL;
-    if (c && c->n_bytes >= CHUNK) {
-        if (s->n == WINDOW)
-            ZN_TRY(drain(s));
-        else
-            start_chunk(s, c);
-        c = NULL;
-    }
-    if (!c)
-        c = &s->chunk[s->n++];
+    if (!s->open)
+        ZN_TRY(open_chunk(s));
+    struct chunk *c = s->open;
     if (c->n == c->capacity) {
         size_t capacity = 2 * c->capacity + 256;
         struct tok_piece *grown = realloc(c->piece, capacity * sizeof *grown);
@@ -150,6 +144,8 @@ static zn_status share_piece(void *self, struct tok_piece piece)
     }
     c->piece[c->n++] = piece;
     c->n_bytes += piece.n;
+    if (c->n_bytes >= CHUNK)
+        submit(s);
     return ZN_OK;
 }
 
@@ -157,6 +153,8 @@ static zn_status share_piece(void *self, struct tok_piece piece)
 static zn_status share_parts(struct sharing *s, struct tok_piece piece)
 {
     const struct tok_model *model = &s->run->t->model;
+    if (piece.n <= model->vocab.longest) /* the word may be a token */
+        return bpe_word(model, s->run->scratch, piece.text, piece.n, s->run->ids);
     s->are_parts = true;
     for (size_t n; piece.n > 0; piece.text += n, piece.n -= n) {
         n = bpe_part_length(model, piece.text, piece.n);
@@ -165,24 +163,34 @@ static zn_status share_parts(struct sharing *s, struct tok_piece piece)
     return ZN_OK;
 }
 
+/* Cuts the piece by the next operation that cuts, and shares what it gives. */
+static zn_status share(struct sharing *s, size_t op, struct tok_piece piece, struct tok_buffer changed[2])
+{
+    const struct run *r = s->run;
+    const struct tok_ops *ops = &r->t->splitters;
+    for (; op < ops->n && ops->op[op].kind != TOK_SPLIT; op++)
+        ZN_TRY(change_piece(&ops->op[op], r->scratch->matcher, r->recent, &piece,
+                            &changed[piece.text == changed[0].data]));
+    s->op = op + 1;
+    if (op < ops->n)
+        ZN_TRY(split_piece(&ops->op[op], r->scratch->matcher, r->recent, piece, share_piece, s));
+    else
+        ZN_TRY(share_parts(s, piece));
+    return drain(s);
+}
+
 static zn_status encode_large(struct run *r, size_t op, struct tok_piece piece)
 {
-    const struct tok_ops *ops = &r->t->splitters;
     struct tok_buffer changed[2] = {0};
-    zn_status status = ZN_OK;
     struct sharing *s = calloc(1, sizeof *s);
     if (!s)
         return zn_fail(ZN_ERR_MEMORY, "out of memory to encode");
-    for (; status == ZN_OK && op < ops->n && ops->op[op].kind != TOK_SPLIT; op++)
-        status = change_piece(&ops->op[op], r->scratch->matcher, r->recent, &piece,
-                              &changed[piece.text == changed[0].data]);
     s->run = r;
-    s->op = op + 1;
-    if (status == ZN_OK && op < ops->n)
-        status = split_piece(&ops->op[op], r->scratch->matcher, r->recent, piece, share_piece, s);
-    else if (status == ZN_OK)
-        status = share_parts(s, piece);
-    zn_status drained = drain(s); /* also after a failure: the tasks use what is freed here */
+    const struct zn_team_work work = {.self = s, .run = encode_chunk, .take = take_chunk};
+    zn_status status = zn_team_create(r->t->n_threads, &work, s->chunk, sizeof s->chunk[0], WINDOW, &s->team);
+    if (status == ZN_OK)
+        status = share(s, op, piece, changed);
+    zn_team_destroy(s->team); /* first: its threads use what is freed here */
     for (size_t i = 0; i < WINDOW; i++) {
         free(s->chunk[i].piece);
         zn_ids_fini(&s->chunk[i].ids);
@@ -190,7 +198,7 @@ static zn_status encode_large(struct run *r, size_t op, struct tok_piece piece)
     free(s);
     buffer_fini(&changed[0]);
     buffer_fini(&changed[1]);
-    return status != ZN_OK ? status : drained;
+    return status;
 }
 
 /* ---- The text ---- */
@@ -199,7 +207,7 @@ static zn_status encode_piece(struct run *r, struct tok_piece piece)
 {
     if (piece.n == 0)
         return ZN_OK;
-    if (piece.n >= LARGE)
+    if (piece.n >= LARGE && r->t->n_threads > 1)
         return encode_large(r, 0, piece);
     struct at_op at = {.t = r->t, .scratch = r->scratch, .recent = r->recent, .ids = r->ids};
     return encode_rest(&at, piece);
@@ -276,13 +284,8 @@ static zn_status encode(struct run *r, bool add_special)
     if (!r->scratch)
         return zn_fail(ZN_ERR_MEMORY, "out of memory to encode");
     status = repair(r, &repaired);
-    if (status == ZN_OK) {
-#pragma omp parallel num_threads(t->n_threads) if (r->n >= LARGE)
-        {
-#pragma omp master
-            status = encode_text(r, add_special);
-        }
-    }
+    if (status == ZN_OK)
+        status = encode_text(r, add_special);
     buffer_fini(&repaired);
     buffer_fini(&r->normalized[0]);
     buffer_fini(&r->normalized[1]);

@@ -233,6 +233,8 @@ void pool_destroy(struct tok_pool *pool);
 struct tok_scratch *pool_take(struct tok_pool *pool); /* NULL: no memory */
 void pool_give(struct tok_pool *pool, struct tok_scratch *scratch);
 
+zn_status ids_append(struct zn_ids *ids, const int32_t *id, size_t n);
+
 /* Appends the ids of one word. */
 zn_status bpe_word(const struct tok_model *model, struct tok_scratch *scratch, const char *word, size_t n,
                    struct zn_ids *ids);

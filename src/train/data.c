@@ -41,7 +41,6 @@ static zn_status open_tokenizer(struct opening *o)
     if (o->tokenizer || o->bytes)
         return ZN_OK;
     ZN_TRY(zn_tokenizer_open(o->folder, &o->tokenizer));
-    zn_tokenizer_set_threads(o->tokenizer, o->run->threads);
     if (zn_tokenizer_eos(o->tokenizer) >= 0)
         o->end_of_text = zn_tokenizer_eos(o->tokenizer);
     return ZN_OK;
@@ -52,7 +51,7 @@ static zn_status open_tokenizer(struct opening *o)
 struct progress {
     const struct zn_run *run;
     zn_cache_writer *writer;
-    uint64_t n_bytes, before, at; /* of all files, of those done, of this one */
+    uint64_t n_bytes; /* of all files */
     int64_t n_tokens;
     double next; /* when to say how far it is */
 };
@@ -68,11 +67,10 @@ static void say_progress(void *self, uint64_t n_bytes)
 {
     struct progress *p = self;
     char done[ZN_SIZE_TEXT], all[ZN_SIZE_TEXT];
-    p->at = n_bytes;
     if (zn_clock_now(&p->run->clock) < p->next)
         return;
     p->next = zn_clock_now(&p->run->clock) + SECONDS_BETWEEN_NOTES;
-    zn_run_note(p->run, "encoding the data: %s of %s, %lld tokens", zn_size_text((size_t)(p->before + n_bytes), done),
+    zn_run_note(p->run, "encoding the data: %s of %s, %lld tokens", zn_size_text((size_t)n_bytes, done),
                 zn_size_text((size_t)p->n_bytes, all), (long long)p->n_tokens);
 }
 
@@ -89,22 +87,26 @@ static zn_status sum_bytes(const struct zn_data_file *files, size_t n_files, uin
     return ZN_OK;
 }
 
+/* The ranks of this node wait for the one that encodes: it takes their threads, too. */
+static int encoding_threads(const struct zn_run *run)
+{
+    int64_t all = (int64_t)run->threads * zn_comm_n_local(run->comm);
+    int most = run->machine.n_logical > run->threads ? run->machine.n_logical : run->threads;
+    return all < most ? (int)all : most;
+}
+
 static zn_status encode_files(const struct opening *o, const struct zn_data_file *files, size_t n_files,
                               struct progress *p)
 {
     const struct zn_encoder_options options = {.tokenizer = o->tokenizer, .vocab_size = o->vocabulary,
-                                               .end_of_text = o->end_of_text};
+                                               .end_of_text = o->end_of_text,
+                                               .n_threads = encoding_threads(o->run)};
     const struct zn_token_sink sink = {.self = p, .put = put_tokens, .progress = say_progress};
     zn_encoder *encoder;
     ZN_TRY(sum_bytes(files, n_files, &p->n_bytes));
     ZN_TRY(zn_encoder_create(&options, &encoder));
-    zn_status status = ZN_OK;
     p->next = zn_clock_now(&o->run->clock) + SECONDS_BETWEEN_NOTES;
-    for (size_t i = 0; i < n_files && status == ZN_OK; i++) {
-        status = zn_encode_file(encoder, &files[i], &sink);
-        p->before += p->at;
-        p->at = 0;
-    }
+    zn_status status = zn_encode_files(encoder, files, n_files, &sink);
     zn_encoder_destroy(encoder);
     return status;
 }

@@ -155,9 +155,7 @@ static zn_status start(struct session *s)
     struct zn_machine machine;
     ZN_TRY(zn_machine_read("", &machine));
     int threads = s->options->threads ? s->options->threads : machine.n_cores;
-    if (threads > machine.n_logical)
-        return zn_fail(ZN_ERR_USAGE, "--threads %d: this process may run on %d processors", threads,
-                       machine.n_logical);
+    ZN_TRY(zn_machine_check_threads(&machine, threads));
     ZN_TRY(plan(s, &machine, threads));
     size_t vocabulary = (size_t)s->model->module->vocabulary;
     s->logits = malloc(vocabulary * sizeof *s->logits);

@@ -98,11 +98,7 @@ zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_sc
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
 {
     ZN_TRY(zn_machine_read("", &run->machine));
-    /* More threads than processors only cost time; tests of thread counts want them anywhere. */
-    const char *allowed = getenv("ZINC_ALLOW_OVERSUBSCRIPTION");
-    if (threads > run->machine.n_logical && !(allowed && strcmp(allowed, "1") == 0))
-        return zn_fail(ZN_ERR_USAGE, "--threads %d: this process may run on %d processors", threads,
-                       run->machine.n_logical);
+    ZN_TRY(zn_machine_check_threads(&run->machine, threads));
     int n_local = zn_comm_n_local(run->comm);
     int share = run->machine.n_cores / n_local;
     run->threads = threads ? threads : share > 0 ? share : 1;

@@ -18,7 +18,9 @@ static struct world open_world(const char *name, int64_t vocab_size, int32_t end
     snprintf(folder, sizeof folder, "%s/chat/%s", ZN_TEST_DATA, name ? name : "");
     if (name)
         OK(zn_tokenizer_open(folder, &w.tokenizer));
-    OK(zn_encoder_create(&(struct zn_encoder_options){w.tokenizer, vocab_size, end_of_text}, &w.encoder));
+    const struct zn_encoder_options options = {.tokenizer = w.tokenizer, .vocab_size = vocab_size,
+                                               .end_of_text = end_of_text};
+    OK(zn_encoder_create(&options, &w.encoder));
     return w;
 }
 
@@ -195,8 +197,8 @@ static zn_status encode_file(const struct world *w, const char *name, struct col
 {
     char path[300];
     snprintf(path, sizeof path, "%s", in_folder(name));
-    return zn_encode_file(w->encoder, &(struct zn_data_file){path, ZN_DATA_TEXT},
-                          &(struct zn_token_sink){into, collect, NULL});
+    return zn_encode_files(w->encoder, &(struct zn_data_file){path, ZN_DATA_TEXT}, 1,
+                           &(struct zn_token_sink){into, collect, NULL});
 }
 
 /* Words in no order, with all that makes cutting hard: runs of spaces and line ends, punctuation before line

@@ -1,8 +1,10 @@
-/* One tokenizer, many threads that encode and decode at once: each gets what one alone gets. */
+/* One tokenizer, many threads that encode and decode at once: each gets what one alone gets. One text, several threads:
+ * every component of tests/data/tokenizer gives the ids that it gives on one. */
 #include "files.h"
 
 #include <pthread.h>
 
+#include "base/json.h"
 #include "formats/tokenizer.h"
 
 enum { THREADS = 4, ROUNDS = 200, TEXTS = 4 };
@@ -66,8 +68,91 @@ static void many_threads_at_once(void **state)
     zn_tokenizer_close(tokenizer);
 }
 
+/* ---- One text ---- */
+
+#ifdef __SANITIZE_THREAD__
+enum { EVERY = 6 }; /* components that are tried: one of so many */
+#else
+enum { EVERY = 1 };
+#endif
+
+/* Long enough to be shared: the texts of the cases in no order, a run of digits and one of letters. */
+static char *long_text(zn_json *pieces, size_t n)
+{
+    char *text = malloc(n + 4096);
+    size_t at = 0;
+    uint32_t random = 1;
+    assert_non_null(text);
+    for (; at < n; at += strlen(text + at)) {
+        const char *piece;
+        random = random * 1664525 + 1013904223;
+        OK(zn_json_item_string(pieces, (random >> 16) % zn_json_n_items(pieces), &piece));
+        snprintf(text + at, 2048, "%s%s", strlen(piece) < 1500 ? piece : "", random >> 30 ? " " : "");
+    }
+    memset(text + n / 2, '7', 5000);
+    memset(text + n / 4, 'a', 5000);
+    return text;
+}
+
+static zn_tokenizer *load_variant(zn_json *variant)
+{
+    const char *parts, *model;
+    char path[512], *rest, *whole;
+    size_t n;
+    zn_tokenizer *tokenizer;
+    OK(zn_json_get_string(variant, "json", &parts));
+    OK(zn_json_get_string(variant, "model", &model));
+    snprintf(path, sizeof path, ZN_TEST_DATA "/tokenizer/%s.json", model);
+    OK(zn_file_read(path, 1 << 20, &rest, &n));
+    whole = malloc(strlen(parts) + n + 2);
+    assert_non_null(whole);
+    sprintf(whole, "%s%s}", parts, rest);
+    OK(zn_tokenizer_load(whole, strlen(whole), "tokenizer.json", &tokenizer));
+    free(whole);
+    free(rest);
+    return tokenizer;
+}
+
+static void check_variant(zn_json *variant, const char *text)
+{
+    zn_tokenizer *tokenizer = load_variant(variant);
+    struct zn_ids one = {0}, more = {0};
+    const char *parts;
+    OK(zn_json_get_string(variant, "json", &parts));
+    zn_status expected = zn_tokenizer_encode(tokenizer, text, strlen(text), true, &one);
+    for (int n = 2; n <= 3; n++) {
+        zn_tokenizer_set_threads(tokenizer, n);
+        more.n = 0;
+        assert_int_equal(zn_tokenizer_encode(tokenizer, text, strlen(text), true, &more), expected);
+        if (more.n != one.n || (one.n > 0 && memcmp(more.id, one.id, one.n * sizeof one.id[0]) != 0))
+            fail_msg("%s: %zu ids on one thread, %zu on %d, or others", parts, one.n, more.n, n);
+    }
+    zn_ids_fini(&one);
+    zn_ids_fini(&more);
+    zn_tokenizer_close(tokenizer);
+}
+
+static void every_component_on_several_threads(void **state)
+{
+    (void)state;
+    zn_json *cases, *pieces, *variants, *variant;
+    OK(zn_json_load_file(ZN_TEST_DATA "/tokenizer/cases.json", 1 << 22, &cases));
+    OK(zn_json_get_array(cases, "texts", &pieces));
+    OK(zn_json_get_array(cases, "variants", &variants));
+    char *text = long_text(pieces, 300000);
+    for (size_t i = 0; i < zn_json_n_items(variants); i += EVERY) {
+        OK(zn_json_item_object(variants, i, &variant));
+        check_variant(variant, text);
+    }
+    free(text);
+    zn_json_destroy(cases);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(many_threads_at_once)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_threads_at_once),
+        cmocka_unit_test(every_component_on_several_threads),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # The tokenizer against the `tokenizers` library, id for id and back to the text: SmolLM2, GPT-2, Qwen, Llama 3 and 4,
 # DeepSeek, and BPE with byte fallback in the forms of Llama 2 and Mistral; chosen texts, long runs and 100,000 random
-# strings over all of them. Then the program itself: ids, texts and a token file of several documents.
+# strings over all of them. Then the program itself: ids, texts, a token file of several documents, and the same file on
+# one, two and three threads.
 # usage: test_tokenizers.sh PROGRAM SOURCE_DIR BUILD_DIR [N_RANDOM]
 set -u
 zinc=$1 source=$2 here=$2/tests/parity lines=$3/tests/tokenize_lines n_random=${4:-12500}
@@ -31,5 +32,21 @@ for family in "${families[@]}"; do
 done
 
 "$python" "$here/check_tokenize.py" "$zinc" "$kept" "$work" || failures=$((failures + 1))
+
+# Prose, code and twenty scripts, as a text that is cut in pieces, as rows, and as one text.
+for ((i = 0; i < 12; i++)); do
+    cat "$source/examples/demo/demo.txt" "$here/compare_tokenizers.py" "$source"/src/formats/tokenizer*.c
+done >"$work/long.txt"
+"$python" -c 'import json, sys
+for line in open(sys.argv[1], encoding="utf-8"): print(json.dumps({"text": line}))' "$work/long.txt" >"$work/long.jsonl"
+for family in "${families[@]}"; do
+    for threads in 1 2 3; do
+        tokenize=(env ZINC_ALLOW_OVERSUBSCRIPTION=1 "$zinc" tokenize --model "$kept/$family" --threads $threads)
+        "${tokenize[@]}" "$work/long.txt" "$work/long.jsonl" --output "$work/$threads.bin" >"$work/log" 2>&1 &&
+            "${tokenize[@]}" --stdin <"$work/long.txt" >"$work/$threads.ids" &&
+            cmp "$work/1.bin" "$work/$threads.bin" && cmp "$work/1.ids" "$work/$threads.ids" ||
+            { echo "FAIL $family on $threads threads: $(cat "$work/log")"; failures=$((failures + 1)); }
+    done
+done
 echo "${#families[@]} families, $failures failures"
 ((failures == 0))
