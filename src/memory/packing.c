@@ -3,6 +3,8 @@
  * longer are compared with all. */
 #include "memory/packing.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,27 +36,43 @@ static struct list *window_at(const struct packing *p, int shift, int64_t window
     return &p->windows[shift * p->n_windows + window];
 }
 
-static int64_t count_entries(const struct packing *p, const struct block *blocks, int64_t n)
+static bool lies_in_one(const struct packing *p, int shift, const struct block *b)
 {
-    int64_t sum = 0;
-    for (int64_t i = 0; i < n; i++)
+    return window_of(p, shift, b->first) == window_of(p, shift, b->last);
+}
+
+/* Entries of all windows; *cost is about how many comparisons there will be. */
+static int64_t count_entries(const struct packing *p, const struct block *blocks, int64_t n, int64_t n_windows,
+                             double *cost)
+{
+    int64_t sum = 0, n_long = 0;
+    for (int64_t i = 0; i < n; i++) {
         for (int shift = 0; shift < N_SHIFTS; shift++)
             sum += window_of(p, shift, blocks[i].last) - window_of(p, shift, blocks[i].first) + 1;
+        n_long += !lies_in_one(p, 0, &blocks[i]) && !lies_in_one(p, 1, &blocks[i]);
+    }
+    double in_window = (double)sum / (double)(N_SHIFTS * n_windows);
+    *cost = (double)(n - n_long) * in_window + (double)n_long * (double)n;
     return sum;
 }
 
-/* As many windows as there can be while the lists stay a small multiple of the blocks. */
+/* The windows with the fewest comparisons, while their lists stay a small multiple of the blocks. */
 static int64_t choose_span(struct packing *p, const struct block *blocks, int64_t n, int64_t n_moments)
 {
     enum { MOST_ENTRIES = 16 };
-    int64_t n_entries;
-    for (p->span = 8;; p->span *= 2) {
-        n_entries = count_entries(p, blocks, n);
-        if (n_entries <= MOST_ENTRIES * n || p->span > n_moments)
-            break;
+    double best = HUGE_VAL, cost;
+    int64_t best_span = n_moments, best_entries = 0;
+    for (p->span = 1; p->span < 2 * n_moments; p->span *= 2) {
+        int64_t n_entries = count_entries(p, blocks, n, window_of(p, 1, n_moments) + 1, &cost);
+        if (cost < best && (n_entries <= MOST_ENTRIES * n || p->span >= n_moments)) {
+            best = cost;
+            best_span = p->span;
+            best_entries = n_entries;
+        }
     }
+    p->span = best_span;
     p->n_windows = window_of(p, 1, n_moments) + 1;
-    return n_entries;
+    return best_entries;
 }
 
 /* Gives every window the room that all its blocks will need. */
@@ -155,11 +173,9 @@ static size_t first_gap(const struct list *placed, const struct block *b)
 /* All that live with the block, and others. */
 static const struct list *neighbours(struct packing *p, const struct block *b)
 {
-    for (int shift = 0; shift < N_SHIFTS; shift++) {
-        int64_t window = window_of(p, shift, b->first);
-        if (window == window_of(p, shift, b->last))
-            return window_at(p, shift, window);
-    }
+    for (int shift = 0; shift < N_SHIFTS; shift++)
+        if (lies_in_one(p, shift, b))
+            return window_at(p, shift, window_of(p, shift, b->first));
     return sorted(p);
 }
 

@@ -100,6 +100,13 @@ static void all_live_short(void **state)
     check(400, 4000);
 }
 
+static void all_live_at_one_moment(void **state)
+{
+    (void)state;
+    fill(7, 100, 1, 1);
+    check(100, 1);
+}
+
 static void none(void **state)
 {
     (void)state;
@@ -114,6 +121,7 @@ int main(void)
         cmocka_unit_test(mixed_lives),
         cmocka_unit_test(all_live_long),
         cmocka_unit_test(all_live_short),
+        cmocka_unit_test(all_live_at_one_moment),
         cmocka_unit_test(none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
