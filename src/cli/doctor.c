@@ -97,6 +97,10 @@ static void print_measured(const struct zn_cluster *c, const char *path)
            c->device.flops[ZN_F32] / 1e9, c->device.flops[ZN_BF16] / 1e9, c->device.flops[ZN_F16] / 1e9);
     printf("%-14s memory %.4g GB/s, copies between ranks %.4g GB/s\n", "", c->device.rate / 1e9,
            c->device_device.alone / 1e9);
+    if (c->nvme_memory)
+        printf("%-14s drive %.4g GB/s, reads and writes mixed\n", "", c->host_nvme.alone / 1e9);
+    else
+        line("", "no drive for swap here");
     line("", path);
 }
 
@@ -148,8 +152,12 @@ static void put_measured(const struct zn_cluster *c, const char *path)
 {
     printf(",\"measured\":{\"flops\":{\"fp32\":%.6g,\"bf16\":%.6g,\"fp16\":%.6g}", c->device.flops[ZN_F32],
            c->device.flops[ZN_BF16], c->device.flops[ZN_F16]);
-    printf(",\"memory_bytes_per_second\":%.6g,\"copy_bytes_per_second\":%.6g,", c->device.rate,
+    printf(",\"memory_bytes_per_second\":%.6g,\"copy_bytes_per_second\":%.6g,\"nvme_bytes_per_second\":", c->device.rate,
            c->device_device.alone);
+    if (c->nvme_memory)
+        printf("%.6g,", c->host_nvme.alone);
+    else
+        printf("null,");
     put_text("file", path);
     printf("}");
 }

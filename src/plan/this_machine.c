@@ -1,6 +1,7 @@
 /* Measuring this machine with the kernels a run uses, so that its figures are those a run can reach. */
 #include "plan/this_machine.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/machine.h"
 #include "device/cpu/isa.h"
 #include "device/device.h"
+#include "plan/this_drive.h"
 
 /* What a process takes beside its plan: code, libraries, BLAS buffers, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
@@ -146,6 +148,10 @@ static zn_status measure_rates(const struct bench *b, int n_threads, struct zn_c
     ZN_TRY(measure_products(b, n_threads, c->device.flops));
     ZN_TRY(measure_memory(b, &c->device.rate));
     ZN_TRY(measure_copy(b, &c->device_device.alone));
+    ZN_TRY(drive_measure(b->clock, (unsigned char *)(uintptr_t)b->memory, &c->host_nvme.alone, &c->nvme_memory));
+    c->host_nvme.node = c->host_nvme.alone;
+    if (c->nvme_memory == 0)
+        c->host_nvme = (struct zn_link){0};
     c->device_device.node = c->device.rate / 2; /* each byte is read and written */
     c->host_rate = c->device.rate;
     return ZN_OK;

@@ -9,8 +9,8 @@
 /* $XDG_CACHE_HOME/zinc/machine.json, or below ~/.cache; the caller frees it. */
 zn_status zn_this_machine_path(char **path);
 
-/* Measures with all cores a run would take: matrix products by precision, memory, and a copy between ranks.
- * Takes a few seconds on a quiet machine; blocks. */
+/* Measures with all cores a run would take: matrix products by precision, memory, a copy between ranks, and the drive
+ * below the current folder, where swap would be. Takes a few seconds on a quiet machine; blocks. */
 zn_status zn_this_machine_measure(struct zn_cluster *cluster);
 
 /* Measures and writes the file. */

@@ -1,0 +1,75 @@
+/* Measuring the drive with the storage that offload uses. */
+#include "plan/this_drive.h"
+
+#include <sys/statvfs.h>
+
+#include "storage/storage.h"
+
+enum { WINDOW = 4, N_PASSES = 3 };
+
+static const size_t REQUEST_BYTES = DRIVE_MEMORY_BYTES / WINDOW, SPACE_BYTES = (size_t)128 << 20;
+
+struct pass {
+    zn_storage *storage;
+    zn_clock *clock;
+    unsigned char *memory;
+    zn_event done[WINDOW];
+};
+
+/* Every request has a part of the space of its own; every other one reads, but in a pass that fills it. */
+static zn_status ask(struct pass *p, size_t i, bool fills)
+{
+    unsigned char *memory = p->memory + i % WINDOW * REQUEST_BYTES;
+    zn_event *done = &p->done[i % WINDOW];
+    zn_event_reset(done);
+    if (fills || i % 2)
+        return zn_storage_write(p->storage, i * REQUEST_BYTES, memory, REQUEST_BYTES, NULL, done);
+    return zn_storage_read(p->storage, i * REQUEST_BYTES, memory, REQUEST_BYTES, NULL, done);
+}
+
+static zn_status run_pass(struct pass *p, bool fills)
+{
+    size_t n = SPACE_BYTES / REQUEST_BYTES;
+    for (size_t i = 0; i < n + WINDOW; i++) {
+        if (i >= WINDOW)
+            ZN_TRY(zn_event_wait(&p->done[i % WINDOW], p->clock));
+        if (i < n)
+            ZN_TRY(ask(p, i, fills));
+    }
+    return ZN_OK;
+}
+
+static zn_status measure(struct pass *p, double *rate)
+{
+    double best = 0;
+    ZN_TRY(run_pass(p, true));
+    for (int i = 0; i < N_PASSES; i++) {
+        double start = zn_clock_now(p->clock);
+        ZN_TRY(run_pass(p, false));
+        double seconds = zn_clock_now(p->clock) - start, now = seconds > 0 ? (double)SPACE_BYTES / seconds : 0;
+        best = now > best ? now : best;
+    }
+    *rate = best;
+    return ZN_OK;
+}
+
+zn_status drive_measure(zn_clock *clock, unsigned char *memory, double *rate, size_t *free_bytes)
+{
+    static const char *const here[] = {"."};
+    struct pass p = {.clock = clock, .memory = memory};
+    struct statvfs disk;
+    *rate = 0;
+    *free_bytes = 0;
+    if (zn_storage_create_files(&(struct zn_storage_options){.paths = here, .n_paths = 1, .n_bytes = SPACE_BYTES},
+                                &p.storage) != ZN_OK)
+        return ZN_OK;
+    for (int i = 0; i < WINDOW; i++)
+        zn_event_init(&p.done[i]);
+    zn_status status = measure(&p, rate);
+    zn_storage_destroy(p.storage);
+    for (int i = 0; i < WINDOW; i++)
+        zn_event_fini(&p.done[i]);
+    if (status == ZN_OK && statvfs(".", &disk) == 0)
+        *free_bytes = (size_t)disk.f_bavail * (size_t)disk.f_frsize;
+    return status;
+}
