@@ -99,14 +99,20 @@ static bool double_ranks(struct zn_plan_setup *s, char *text, size_t size)
     return true;
 }
 
+/* What can help against each bound. */
+static const change changes_of[][5] = {
+    [ZN_BOUND_COMPUTE] = {toggle_recompute, double_batch, double_steps},
+    [ZN_BOUND_COMMUNICATION] = {lower_stage, double_batch, double_steps, go_vertical},
+    [ZN_BOUND_IO] = {double_batch, double_steps, go_vertical, fetch_optimizer},
+};
+
 /* Of what fits already: the change that gives the most tokens a second and rank. */
 static void advise_speed(const struct zn_plan_setup *setup, const struct zn_prediction *now, struct zn_advice *advice)
 {
-    static const change changes[] = {toggle_recompute, lower_stage,    raise_stage, double_batch,
-                                     double_steps,     go_vertical,    fetch_optimizer};
+    const change *changes = changes_of[now->bound];
     char text[64], best_text[64] = "";
     double best = 1.02; /* less is no help */
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+    for (int i = 0; changes[i]; i++) {
         struct zn_plan_setup s = *setup;
         struct zn_prediction p; /* a change that cannot be planned is no advice */
         if (!changes[i](&s, text, sizeof text) || zn_predict_if_fits(&s, &p) != ZN_OK)
@@ -122,6 +128,8 @@ static void advise_speed(const struct zn_plan_setup *setup, const struct zn_pred
         snprintf(advice->text, sizeof advice->text, "%s: %.2f times the tokens a second", best_text, best);
     else if (now->bound == ZN_BOUND_COMMUNICATION)
         snprintf(advice->text, sizeof advice->text, "faster links between the ranks");
+    else if (now->bound == ZN_BOUND_IO)
+        snprintf(advice->text, sizeof advice->text, "faster drives, or links to the host");
     else
         snprintf(advice->text, sizeof advice->text, "more or faster devices");
 }

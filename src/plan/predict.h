@@ -32,7 +32,7 @@ struct zn_prediction {
 
     uint64_t gather, reduce, nvme_read, nvme_write; /* bytes a rank and step */
     uint64_t near, far;                             /* of gather and reduce: within the node, between nodes */
-    uint64_t host_bytes; /* between a device and its host, which is not the same; by the papers' formulas */
+    uint64_t host_bytes; /* between a device and its host, which is not the same */
 
     double flops; /* of matrix products, a rank and step */
     double compute, update, communication, io, step; /* seconds; update is part of compute */

@@ -127,8 +127,8 @@ zn_status zn_plan_check_choices(const struct zn_plan_setup *s, const struct zn_p
 
 /* ---- The one a run takes ---- */
 
-/* On processors: by the ladder that training has. *found is false when nothing fits. */
-static zn_status choose_as_training(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found)
+/* On processors: by the ladder that training has, to its end when nothing fits. */
+static zn_status choose_as_training(struct zn_plan_setup *setup, const struct zn_plan_freedom *f)
 {
     zn_engine_plan plan = {0};
     size_t limit[ZN_N_TIERS];
@@ -140,11 +140,11 @@ static zn_status choose_as_training(struct zn_plan_setup *setup, const struct zn
                          .choices = f->choices};
     zn_status status = zn_fit_run(&fit, &setup->engine, &plan);
     zn_engine_plan_fini(&plan);
-    *found = status == ZN_OK;
     return status == ZN_ERR_MEMORY ? ZN_OK : status;
 }
 
-static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found)
+static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found,
+                        struct zn_prediction *prediction)
 {
     struct zn_engine_options before = {0};
     *found = false;
@@ -157,11 +157,13 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
             if (memcmp(&setup->engine, &before, sizeof before) == 0) /* what differs is fixed */
                 continue;
             before = setup->engine;
-            ZN_TRY(zn_predict_memory(setup, &p));
-            *found = p.fits;
-            zn_prediction_fini(&p);
-            if (*found)
+            ZN_TRY(zn_predict_if_fits(setup, &p));
+            if (p.fits) {
+                *found = true;
+                *prediction = p;
                 return ZN_OK;
+            }
+            zn_prediction_fini(&p);
         }
     }
     return ZN_OK;
@@ -170,11 +172,14 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
 zn_status zn_plan_choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f,
                          struct zn_prediction *prediction)
 {
-    bool found;
+    bool found = false;
     ZN_TRY(zn_plan_check(setup));
     ZN_TRY(zn_plan_check_choices(setup, f));
-    ZN_TRY((setup->cluster->device.is_host ? choose_as_training : choose)(setup, f, &found));
-    return zn_predict(setup, prediction);
+    if (setup->cluster->device.is_host)
+        ZN_TRY(choose_as_training(setup, f));
+    else
+        ZN_TRY(choose(setup, f, &found, prediction));
+    return found ? ZN_OK : zn_predict(setup, prediction);
 }
 
 bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, int way)

@@ -54,10 +54,9 @@ static double update_rate(const struct zn_plan_setup *s)
     return s->cluster->host_rate / zn_plan_ranks_per_node(s);
 }
 
-/* What crosses the link of a device that has memory of its own, by the papers' formulas: gradients leave and
- * new parameters come back for an update on the host; parameters kept there come for forward and for backward;
+/* Gradients leave and new parameters come back for an update on the host; parameters kept there come for forward and for backward;
  * activation checkpoints go and come back. */
-static double host_bytes(const struct zn_plan_setup *s, const zn_engine_plan *plan)
+double plan_host_bytes(const struct zn_plan_setup *s, const zn_engine_plan *plan)
 {
     const struct zn_engine_options *o = &s->engine;
     const struct zn_offload *off = &o->offload;
@@ -117,10 +116,9 @@ static double io_seconds(const struct zn_plan_setup *s, const struct zn_predicti
 }
 
 /* Reductions and gathers run beside the computation, but the sums that stage 0 gathers when all is computed. */
-void plan_predict_seconds(const struct zn_plan_setup *s, const zn_engine_plan *plan, struct zn_prediction *p)
+void plan_predict_seconds(const struct zn_plan_setup *s, struct zn_prediction *p)
 {
     double share = plan_device_share(s), peak = s->cluster->device.flops[s->engine.type] * share;
-    p->host_bytes = (uint64_t)host_bytes(s, plan);
     p->flops = step_flops(s);
     p->update = update_bytes(s) / update_rate(s);
     p->compute = p->flops / peak + p->update;

@@ -3,9 +3,6 @@
 
 #include <stdlib.h>
 
-/* The first step has nothing in the buffers of the optimizer yet, the second turns round. */
-enum { N_STEPS = 3 };
-
 /* Between the first and the last, all micro-batches are alike: of many, so many are run. */
 enum { FEW_BATCHES = 4 };
 
@@ -19,17 +16,23 @@ static void sim_fini(struct sim *s)
 {
     zn_storage_destroy(s->world.storage);
     zn_comm_destroy(s->world.comm);
+    zn_device_destroy(s->world.host);
     zn_device_destroy(s->world.device);
 }
 
-static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, uint64_t swap_bytes)
+static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, bool is_apart, uint64_t swap_bytes)
 {
     *s = (struct sim){0};
+    struct zn_sim_rates device = machine->device;
+    if (!is_apart)
+        device.link_bytes = 0;
     zn_clock_init_virtual(&s->clock);
     zn_ledger_init(&s->ledger);
     const struct zn_sim_storage drive = {
         .n_bytes = swap_bytes, .read_bytes = machine->nvme_bytes, .write_bytes = machine->nvme_bytes};
-    zn_status status = zn_device_create_sim(&s->ledger, &s->clock, &machine->device, &s->world.device);
+    zn_status status = zn_device_create_sim(&s->ledger, &s->clock, &device, &s->world.device);
+    if (status == ZN_OK && is_apart)
+        status = zn_device_create_sim(&s->ledger, &s->clock, &machine->host, &s->world.host);
     if (status == ZN_OK)
         status = zn_comm_create_sim(&s->clock, &machine->links, &s->world.comm);
     if (status == ZN_OK && swap_bytes > 0)
@@ -46,6 +49,7 @@ static struct zn_sim_step so_far(const struct sim *s)
     struct zn_sim_step sum = {
         .gather = zn_comm_sent(comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(comm, ZN_COMM_GATHER_GRAD),
         .reduce = zn_comm_sent(comm, ZN_COMM_REDUCE_GRAD),
+        .host_bytes = s->world.device->bytes_out + s->world.device->bytes_in,
         .seconds = zn_clock_now(&s->clock)};
     if (s->world.storage) {
         sum.nvme_read = zn_storage_bytes_read(s->world.storage);
@@ -61,14 +65,22 @@ static struct zn_sim_step extended(struct zn_sim_step a, uint64_t n, struct zn_s
     a.reduce += n * (b.reduce - c.reduce);
     a.nvme_read += n * (b.nvme_read - c.nvme_read);
     a.nvme_write += n * (b.nvme_write - c.nvme_write);
+    a.host_bytes += n * (b.host_bytes - c.host_bytes);
     a.seconds += (double)n * (b.seconds - c.seconds);
     return a;
+}
+
+/* What comes from before the step is there from the second on; in the first the buffers of the optimizer have
+ * nothing of what is on drives, and in the second its sweep turns round for the first time. */
+static int n_steps(const struct sim *s)
+{
+    return s->world.storage ? 3 : 2;
 }
 
 static zn_status run_steps(struct sim *s, zn_engine *engine, const int32_t *const *tokens, struct zn_sim_step *step)
 {
     struct zn_sim_step before = {0};
-    for (int i = 0; i < N_STEPS; i++) {
+    for (int i = 0; i < n_steps(s); i++) {
         struct zn_verdict verdict;
         before = so_far(s);
         ZN_TRY(zn_engine_step(engine, &(struct zn_step){.ids = tokens, .targets = tokens, .scale = 1, .loss_scale = 1},
@@ -94,7 +106,7 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
     for (int64_t a = 0; tokens && a < options->accumulate; a++)
         tokens[a] = batch;
     if (status == ZN_OK)
-        status = sim_init(&s, machine, plan->swap_bytes);
+        status = sim_init(&s, machine, options->is_apart, plan->swap_bytes);
     if (status == ZN_OK) {
         status = zn_engine_create(&s.world, module, options, plan, &engine);
         if (status == ZN_OK)

@@ -5,9 +5,10 @@
 
 #include "zero/engine.h"
 
-/* What one rank has. Copies between a device and its host are not simulated. */
+/* What one rank has. */
 struct zn_sim_machine {
-    struct zn_sim_rates device;
+    struct zn_sim_rates device; /* its link to the host is used by engines that are apart */
+    struct zn_sim_rates host;
     struct zn_sim_links links;
     double nvme_bytes; /* a second, reads and writes together */
 };
@@ -17,6 +18,7 @@ struct zn_sim_step {
     uint64_t gather; /* sent: parameters; at stage 0 summed gradients */
     uint64_t reduce; /* sent: gradients */
     uint64_t nvme_read, nvme_write;
+    uint64_t host_bytes; /* between a device apart and its host, both ways */
     double seconds;
 };
 

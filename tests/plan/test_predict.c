@@ -197,7 +197,7 @@ static void memory_and_traffic_are_those_of_the_engine(void **state)
                     {true, false, ZN_BF16, 3, 1 << 18, 1 << 17},
                     {false, false, ZN_F32, 3, 64 << 20, 64 << 10},
                     {true, true, ZN_BF16, 2, 1 << 20, 1 << 20}};
-    struct zn_cluster cluster = load("dgx-a100");
+    struct zn_cluster cluster = load("cpu-server");
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
         zn_model *model = make_model(variants[v].tied);
         for (int n_ranks = 1; n_ranks <= MAX_RANKS; n_ranks++) {
@@ -238,7 +238,7 @@ static void offload_is_that_of_the_engine(void **state)
         {{ZN_TIER_NVME, ZN_TIER_DEVICE, ZN_TIER_NVME, ZN_TIER_DEVICE}, 0, 0, false, true, -1, 2, ZN_F32},
         {{ZN_TIER_DEVICE, ZN_TIER_HOST, ZN_TIER_NVME, ZN_TIER_DEVICE}, 0, 0, false, false, 0, 1, ZN_BF16},
     };
-    struct zn_cluster cluster = load("dgx-a100");
+    struct zn_cluster cluster = load("cpu-server");
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
         zn_model *model = make_model(v % 2);
         for (int n_ranks = 1; n_ranks <= 3; n_ranks++) {
@@ -259,6 +259,26 @@ static void offload_is_that_of_the_engine(void **state)
         }
         zn_model_destroy(model);
     }
+}
+
+/* ZeRO-Offload's optimum, on a device of its own: 2M bytes of gradients out and 2M of parameters back. */
+static void offload_to_the_host_moves_four_bytes_a_parameter(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("desktop-24gb");
+    zn_model *model = make_model(false);
+    struct zn_plan_setup s = setup_of(model, &cluster, 1, 1);
+    zn_units units;
+    s.engine.type = ZN_BF16;
+    s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_HOST;
+    struct zn_prediction p = predict(&s);
+    assert_int_equal(zn_units_init(&units, model->module, &(struct zn_units_options){ZN_BF16, 1, 0}), ZN_OK);
+    assert_int_equal(p.host_bytes, 4 * units.n_elements);
+    assert_int_equal(p.kind[ZN_KIND_PARAMETERS], 2 * units.n_elements);
+    assert_true(p.tier[ZN_TIER_HOST] > (size_t)units.n_elements * 16); /* gradients, masters, moments */
+    zn_units_fini(&units);
+    zn_prediction_fini(&p);
+    zn_model_destroy(model);
 }
 
 static void states_are_those_of_the_formulas(void **state)
@@ -530,6 +550,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_and_traffic_are_those_of_the_engine),
         cmocka_unit_test(offload_is_that_of_the_engine),
+        cmocka_unit_test(offload_to_the_host_moves_four_bytes_a_parameter),
         cmocka_unit_test(states_are_those_of_the_formulas),
         cmocka_unit_test(fits_up_to_the_last_byte),
         cmocka_unit_test(ranks_of_a_processor_share_it),
