@@ -117,7 +117,7 @@ static void a_real_clock_is_refused(void **state)
 static void rates_must_be_positive(void **state)
 {
     struct machine *m = *state;
-    struct zn_sim_rates wrong[] = {{0, 1, 0}, {1, 0, 0}, {1, 1, -1}, {NAN, 1, 0}};
+    struct zn_sim_rates wrong[] = {{0, 1, 0, 0}, {1, 0, 0, 0}, {1, 1, -1, 0}, {NAN, 1, 0, 0}, {1, 1, 0, -1}};
     zn_device *none = NULL;
     for (size_t i = 0; i < COUNT(wrong); i++)
         assert_int_equal(zn_device_create_sim(&m->ledger, &m->clock, &wrong[i], &none),

@@ -24,13 +24,14 @@ fail()
 # peaks FLAGS…: runs two ranks into the folder run; $peak is the largest Pss of each in bytes, by process
 peaks()
 {
-    local job pid pss
+    local job launcher pid pss
     rm -rf run
     declare -gA peak=()
     "$zinc" train -n $ranks --data "$data/tokens.bin" --output "$work/run" --threads 1 --precision fp32 "$@" >log 2>&1 &
     job=$!
     while kill -0 $job 2>/dev/null; do
-        for pid in $(pgrep -P $job); do
+        launcher=$(pgrep -P $job -d,) # mpirun, whose children the ranks are
+        for pid in $(pgrep -P "${launcher:-$job}" -x zinc); do
             pss=$(awk '/^Pss:/ {printf "%.0f", $2 * 1024}' "/proc/$pid/smaps_rollup" 2>/dev/null)
             ((${pss:-0} > ${peak[$pid]:-0})) && peak[$pid]=$pss
         done
