@@ -33,43 +33,64 @@ zn_status zn_trace_add(zn_trace *t, int unit, bool turn)
     return ZN_OK;
 }
 
-/* Bytes of other units used between two uses of one: what keeping it would hold besides. */
-static size_t bytes_between(const zn_trace *t, const size_t *n_bytes, int from, int to)
+/* Bytes used before each position, and the last gather of each unit: what makes the list in one pass. */
+struct listing {
+    size_t *before;
+    int *last_gather;
+};
+
+static zn_status listing_init(struct listing *l, const zn_trace *t, const size_t *n_bytes)
 {
-    size_t sum = 0;
-    for (int i = from + 1; i < to; i++)
-        sum += n_bytes[t->units[i]];
-    return sum;
+    int n_units = 0;
+    for (int i = 0; i < t->n_uses; i++)
+        n_units = t->units[i] >= n_units ? t->units[i] + 1 : n_units;
+    l->before = calloc((size_t)t->n_uses + 1, sizeof *l->before);
+    l->last_gather = calloc((size_t)n_units + 1, sizeof *l->last_gather);
+    if (!l->before || !l->last_gather)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gathers");
+    for (int i = 0; i < t->n_uses; i++)
+        l->before[i + 1] = l->before[i] + n_bytes[t->units[i]];
+    for (int u = 0; u < n_units; u++)
+        l->last_gather[u] = -1;
+    return ZN_OK;
 }
 
-/* The gather that may serve the use at `at` besides those before it, or -1. */
-static int reusable(const zn_trace *t, const size_t *n_bytes, size_t reuse_bytes, int at)
+static void listing_fini(struct listing *l)
 {
-    for (int g = t->n_gathers - 1; g >= 0; g--) {
-        const struct zn_gather_plan *before = &t->gathers[g];
-        if (before->unit != t->units[at])
-            continue;
-        size_t between = bytes_between(t, n_bytes, before->last_use, at);
-        return reuse_bytes > 0 && between <= reuse_bytes ? g : -1;
-    }
-    return -1;
+    free(l->before);
+    free(l->last_gather);
 }
 
-static void list_gathers(zn_trace *t, const size_t *n_bytes, size_t reuse_bytes)
+/* The gather that may serve the use at `at` besides those before it, or -1: where other units used in between, which
+ * keeping it would hold besides, are few. */
+static int reusable(const zn_trace *t, const struct listing *l, size_t reuse_bytes, int at)
 {
-    for (int i = 0; i < t->n_uses; i++) {
+    int g = l->last_gather[t->units[at]];
+    if (g < 0 || reuse_bytes == 0)
+        return -1;
+    size_t between = l->before[at] - l->before[t->gathers[g].last_use + 1];
+    return between <= reuse_bytes ? g : -1;
+}
+
+static zn_status list_gathers(zn_trace *t, const size_t *n_bytes, size_t reuse_bytes)
+{
+    struct listing l = {0};
+    zn_status status = listing_init(&l, t, n_bytes);
+    for (int i = 0; i < t->n_uses && status == ZN_OK; i++) {
         int unit = t->units[i];
         t->gather_of[i] = -1;
         if (n_bytes[unit] == 0)
             continue;
-        int g = reusable(t, n_bytes, reuse_bytes, i);
+        int g = reusable(t, &l, reuse_bytes, i);
         if (g < 0) {
             g = t->n_gathers++;
             t->gathers[g] = (struct zn_gather_plan){.unit = unit, .first_use = i, .issue = i};
         }
         t->gathers[g].last_use = i;
-        t->gather_of[i] = g;
+        t->gather_of[i] = l.last_gather[unit] = g;
     }
+    listing_fini(&l);
+    return status;
 }
 
 /* Each gather is issued as early as the budget allows: those issued but not yet used hold at most
@@ -160,7 +181,7 @@ zn_status zn_trace_plan(zn_trace *t, const size_t *n_bytes, const struct zn_trac
     t->gather_of = calloc(n, sizeof *t->gather_of);
     if (!t->gathers || !t->gather_of)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gathers");
-    list_gathers(t, n_bytes, options->reuse_bytes);
+    ZN_TRY(list_gathers(t, n_bytes, options->reuse_bytes));
     choose_issues(t, n_bytes, options->prefetch_bytes);
     choose_fetches(t, n_bytes, options);
     ZN_TRY(place_buffers(t, n_bytes, 1, false));

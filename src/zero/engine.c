@@ -432,7 +432,8 @@ static zn_status alloc_lists(zn_engine *e)
     e->constants = calloc((size_t)e->module->n_constants + 1, sizeof *e->constants);
     e->persistent_at = calloc(n_units, sizeof *e->persistent_at);
     e->unit_state = calloc(n_units, sizeof *e->unit_state);
-    if (!e->gradient_state || !e->again_at || !e->add_address || !e->constants || !e->persistent_at || !e->unit_state)
+    e->flying = calloc(2 * n_units, sizeof *e->flying);
+    if (!e->gradient_state || !e->again_at || !e->add_address || !e->constants || !e->persistent_at || !e->unit_state || !e->flying)
         return zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
     for (size_t u = 0; u < n_units; u++) {
         zn_event_init(&e->unit_state[u].done);
@@ -563,6 +564,7 @@ void zn_engine_destroy(zn_engine *e)
     if (!e->plan)
         free(e->episodes);
     free(e->unit_state);
+    free(e->flying);
     free(e->persistent_at);
     free(e->again_at);
     free(e->gradient_state);

@@ -48,6 +48,7 @@ struct unit_state {
     bool open;      /* an episode of writing is under way */
     int episode;    /* its number in the pass; -1: it has none in this step */
     int n_closes;   /* gradients written in it */
+    int n_learned, last_learned; /* recording: its episodes so far, and the last */
     bool reduced;   /* the own partition holds sums over ranks of this step */
     bool in_slot;   /* what is written now goes to the slot */
     bool in_again;  /* … to the place of second uses */
@@ -98,6 +99,7 @@ struct zn_engine {
     const zn_engine_plan *plan; /* NULL while recording */
     zn_units units;
     struct unit_state *unit_state;
+    int *flying, n_flying; /* units whose gradients are under way, in the order of units */
     zn_tape *tape;
     zn_manifest manifest; /* recording: what was allocated */
 

@@ -207,11 +207,34 @@ static zn_status step_flight(zn_engine *e, int unit)
     return updated && !keeps_optimizer(e) ? publish_unit(e, unit) : ZN_OK;
 }
 
+/* Enters the unit among those under way, in the order of units. */
+static void take_off(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    us->flight = FLIGHT_REDUCING;
+    us->since = e->moment;
+    int at = e->n_flying++;
+    for (; at > 0 && e->flying[at - 1] > unit; at--)
+        e->flying[at] = e->flying[at - 1];
+    e->flying[at] = unit;
+}
+
+static void forget_landed(zn_engine *e)
+{
+    int n = 0;
+    for (int i = 0; i < e->n_flying; i++) {
+        if (e->unit_state[e->flying[i]].flight != FLIGHT_NONE)
+            e->flying[n++] = e->flying[i];
+    }
+    e->n_flying = n;
+}
+
 /* Brings all that entered its present part at least `age` moments ago a part further, in the order of units:
  * the same on every rank. One rank's sums need no time. */
 static zn_status move_flights(zn_engine *e, int64_t age)
 {
-    for (int u = 0; u < e->units.n_units; u++) {
+    for (int i = 0; i < e->n_flying; i++) {
+        int u = e->flying[i];
         struct unit_state *us = &e->unit_state[u];
         int64_t reducing = e->n_ranks == 1 ? 0 : age;
         if (us->flight == FLIGHT_REDUCING && us->since <= e->moment - reducing)
@@ -219,14 +242,18 @@ static zn_status move_flights(zn_engine *e, int64_t age)
         if (us->flight >= FLIGHT_WRITING && us->since <= e->moment - age)
             ZN_TRY(step_flight(e, u));
     }
+    forget_landed(e);
     return ZN_OK;
 }
 
 static zn_status unit_land(zn_engine *e, int unit)
 {
     struct unit_state *us = &e->unit_state[unit];
+    bool flew = us->flight != FLIGHT_NONE;
     while (us->flight != FLIGHT_NONE)
         ZN_TRY(step_flight(e, unit));
+    if (flew)
+        forget_landed(e);
     return ZN_OK;
 }
 
@@ -266,12 +293,11 @@ static zn_status learn_episode(zn_engine *e, int unit)
         e->episodes = grown;
         e->episodes_capacity = capacity;
     }
-    bool is_first = true;
-    for (int k = 0; k < e->n_episodes; k++) {
-        if (e->episodes[k].unit == unit)
-            is_first = e->episodes[k].is_last = false;
-    }
-    e->episodes[e->n_episodes++] = (struct zn_episode){.unit = unit, .is_first = is_first, .is_last = true};
+    struct unit_state *us = &e->unit_state[unit];
+    if (us->n_learned > 0)
+        e->episodes[us->last_learned].is_last = false;
+    us->last_learned = e->n_episodes;
+    e->episodes[e->n_episodes++] = (struct zn_episode){.unit = unit, .is_first = us->n_learned++ == 0, .is_last = true};
     return ZN_OK;
 }
 
@@ -379,8 +405,7 @@ static zn_status reduce_unit(zn_engine *e, int unit)
     ZN_TRY(clear_unwritten(e, unit, us->in_slot ? us->slot : from->address + offset, us->in_slot || us->in_again));
     if (us->prior && e->storage)
         ZN_TRY(zn_event_wait(&us->prior_read, e->device->clock));
-    us->flight = FLIGHT_REDUCING;
-    us->since = e->moment;
+    take_off(e, unit);
     if (!e->plan || u->n_elements == 0)
         return ZN_OK;
     struct zn_reduce reduce = {
@@ -407,8 +432,7 @@ static zn_status end_in_place(zn_engine *e, int unit)
     ZN_TRY(clear_unwritten(e, unit, whole, false));
     if (!e->options.in_backward)
         return ZN_OK;
-    us->flight = FLIGHT_REDUCING;
-    us->since = e->moment;
+    take_off(e, unit);
     zn_event_reset(&us->done);
     zn_event_set(&us->done, ZN_OK, NULL, zn_clock_now(e->device->clock));
     return ZN_OK;
