@@ -16,14 +16,6 @@ static const char *const precisions[] = {"fp32", "bf16"};
 static const char *const tied = ZN_TEST_DATA "/parity/gpt2", *const untied = ZN_TEST_DATA "/parity/qwen3";
 
 /* Sanitizers are ten times slower; they find in two ranks what they find in three. */
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#endif
 #ifdef IS_SANITIZED
 enum { LEAST_RANKS = 2, MOST_RANKS = 2 };
 #else
