@@ -7,9 +7,9 @@
 
 #include "base/size.h"
 
-/* Two requests share the memory; what it holds does not matter. */
+/* Each request has a part of the memory; what it holds does not matter. */
 enum { REQUESTS = 2 };
-static const size_t request_bytes = 16 * ZN_MIB;
+static const size_t request_bytes = 8 * ZN_MIB, memory_bytes = REQUESTS * 8 * ZN_MIB;
 
 static const double budget_seconds = 0.3;
 
@@ -20,18 +20,19 @@ static const double margin = 1.25;
 struct trials {
     struct block_queue *queue;
     struct engine *engine;
-    void *memory;
+    unsigned char *memory;
     zn_clock clock;
     double end; /* no trial begins later */
 };
 
-static zn_status push(struct trials *t, bool write, uint64_t offset, size_t n_bytes, zn_event *done)
+/* Moves n_bytes between a place of the space and the same place of the memory. */
+static zn_status push(struct trials *t, bool write, size_t offset, size_t n_bytes, zn_event *done)
 {
     struct queued *r = calloc(1, sizeof *r);
     if (!r)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a request");
     r->asked = (struct storage_request){
-        .write = write, .offset = offset, .buffer = t->memory, .n_bytes = n_bytes, .done = done};
+        .write = write, .offset = offset, .buffer = t->memory + offset, .n_bytes = n_bytes, .done = done};
     queue_push(t->queue, r);
     t->engine->wake(t->engine);
     return ZN_OK;
@@ -47,7 +48,7 @@ static zn_status move(struct trials *t, bool write, int n, size_t n_bytes, doubl
     for (int i = 0; i < n; i++)
         zn_event_init(&done[i]);
     while (n_pushed < n && status == ZN_OK) {
-        status = push(t, write, (uint64_t)n_pushed * n_bytes, n_bytes, &done[n_pushed]);
+        status = push(t, write, (size_t)n_pushed * n_bytes, n_bytes, &done[n_pushed]);
         n_pushed += status == ZN_OK;
     }
     for (int i = 0; i < n_pushed; i++) {
@@ -127,9 +128,10 @@ zn_status measure_blocks(struct block_queue *queue, struct engine *engine, int m
     struct trials t = {.queue = queue, .engine = engine};
     size_t block = any_block ? MEASURE_BLOCK_BYTES : *block_bytes;
     int blocks_at_once = any_depth ? MEASURE_DEPTH : *depth;
-    if (posix_memalign(&t.memory, ZN_STORAGE_ALIGNMENT, request_bytes) != 0)
+    t.memory = aligned_alloc(ZN_STORAGE_ALIGNMENT, memory_bytes);
+    if (!t.memory)
         return zn_fail(ZN_ERR_MEMORY, "no memory to measure the storage");
-    memset(t.memory, 0x5a, request_bytes);
+    memset(t.memory, 0x5a, memory_bytes);
     zn_clock_init_real(&t.clock);
     t.end = zn_clock_now(&t.clock) + budget_seconds;
     zn_status status = warm_up(&t, block, blocks_at_once, &slow);
