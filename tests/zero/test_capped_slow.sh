@@ -35,7 +35,7 @@ compare()
     local name=$1 mib=$2 free=$3
     shift 3
     local flags=(--model "$name" --from-scratch --data "$source/tests/data/parity/tokens.bin" --precision bf16 --micro-batch 1 --steps 3
-        --output-dtype bf16 --clip 1 --seed 3 "$@")
+        --output-dtype bf16 --clip 1 --seed 3 --keep 0 "$@")
     echo "== $name within $mib MiB"
     cap_run "$mib" "$zinc" train "${flags[@]}" --memory-limit "$((mib - 8))MiB" --output "$name-capped" ||
         { fail "$name: ended with $? within $mib MiB"; return; }
