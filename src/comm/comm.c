@@ -69,7 +69,7 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
         .offset = gather->offset,
         .n_bytes = gather->n_bytes,
         .to = gather->to,
-        .after = gather->after,
+        .after = {gather->after[0], gather->after[1]},
     };
     comm->sent[gather->tag.kind] += (uint64_t)(comm->n_ranks - 1) * gather->n_bytes;
     return comm->ops->start(comm, &request, done);
@@ -96,7 +96,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .wire = reduce->wire,
         .to = reduce->to,
         .adds = reduce->adds,
-        .after = reduce->after,
+        .after = {reduce->after[0], reduce->after[1]},
     };
     comm->sent[reduce->tag.kind] +=
         (uint64_t)(comm->n_ranks - 1) * (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);

@@ -49,7 +49,7 @@ struct zn_gather {
     const struct zn_shared *from;
     size_t offset, n_bytes;
     unsigned char *to;
-    zn_event *after; /* not before this is done; or NULL */
+    zn_event *after[2]; /* not before these are done; NULL-padded */
 };
 
 /* Reduce-scatter: every rank gives n_ranks × n_elements floats at `offset` bytes of its own part of
@@ -64,7 +64,7 @@ struct zn_reduce {
     zn_dtype wire;
     float *to;
     bool adds;
-    zn_event *after;
+    zn_event *after[2];
 };
 
 int zn_comm_rank(const zn_comm *comm);

@@ -14,7 +14,7 @@ struct comm_request {
     zn_dtype wire;
     void *to;
     bool adds;
-    zn_event *after;
+    zn_event *after[2];
 };
 
 /* Public functions check arguments and count traffic; backends do the rest. */

@@ -77,8 +77,8 @@ static zn_status reduce(struct worker *w, const struct comm_asked *asked,
 
 static zn_status run(struct worker *w, const struct comm_request *request)
 {
-    if (request->after)
-        ZN_TRY(zn_event_wait(request->after, w->head.clock));
+    for (int i = 0; i < 2 && request->after[i]; i++)
+        ZN_TRY(zn_event_wait(request->after[i], w->head.clock));
     ZN_TRY(node_check(&w->node));
     const struct comm_asked asked = {
         .op = (int32_t)request->op,

@@ -44,7 +44,7 @@ static zn_status start(zn_comm *comm, const struct comm_request *request, zn_eve
     if (request->op == COMM_REDUCE)
         n_bytes *= (double)zn_dtype_bytes(request->wire) / (double)sizeof(float);
     struct zn_task task = {
-        .seconds = request_seconds(sim, n_bytes), .after = {request->after}, .done = done};
+        .seconds = request_seconds(sim, n_bytes), .after = {request->after[0], request->after[1]}, .done = done};
     return zn_stream_submit(sim->stream, &task);
 }
 

@@ -13,6 +13,14 @@
 
 typedef struct zn_device zn_device;
 
+/* A copy between the host's memory and a device's. */
+struct zn_transfer {
+    zn_addr to, from;
+    size_t n_bytes;      /* 0: the end of the copies before it */
+    zn_event *after[2];  /* not before these are done; NULL-padded */
+    zn_event *done;
+};
+
 struct zn_device_ops {
     const char *name;
     void (*destroy)(zn_device *device);
@@ -30,10 +38,10 @@ struct zn_device_ops {
     zn_status (*record)(zn_device *device, zn_event *done);
     /* What is queued from now on begins after the event. May block. */
     zn_status (*wait)(zn_device *device, zn_event *event);
-    /* Copies between the host's memory and the device's, each way on a stream of its own, after an event.
+    /* Copies between the host's memory and the device's, each way one after the other on a stream of its own.
      * NULL for a device whose memory is the host's. Do not block. */
-    zn_status (*copy_out)(zn_device *device, zn_addr host, zn_addr src, size_t n_bytes, zn_event *after, zn_event *done);
-    zn_status (*copy_in)(zn_device *device, zn_addr dst, zn_addr host, size_t n_bytes, zn_event *after, zn_event *done);
+    zn_status (*copy_out)(zn_device *device, const struct zn_transfer *transfer);
+    zn_status (*copy_in)(zn_device *device, const struct zn_transfer *transfer);
 };
 
 struct zn_device {
@@ -102,20 +110,18 @@ static inline zn_status zn_device_wait(zn_device *d, zn_event *event)
 }
 
 /* Only of devices apart. `done` is made pending first. */
-static inline zn_status zn_device_copy_out(zn_device *d, zn_addr host, zn_addr src, size_t n_bytes, zn_event *after,
-                                           zn_event *done)
+static inline zn_status zn_device_copy_out(zn_device *d, const struct zn_transfer *transfer)
 {
-    zn_event_reset(done);
-    d->bytes_out += n_bytes;
-    return d->ops->copy_out(d, host, src, n_bytes, after, done);
+    zn_event_reset(transfer->done);
+    d->bytes_out += transfer->n_bytes;
+    return d->ops->copy_out(d, transfer);
 }
 
-static inline zn_status zn_device_copy_in(zn_device *d, zn_addr dst, zn_addr host, size_t n_bytes, zn_event *after,
-                                          zn_event *done)
+static inline zn_status zn_device_copy_in(zn_device *d, const struct zn_transfer *transfer)
 {
-    zn_event_reset(done);
-    d->bytes_in += n_bytes;
-    return d->ops->copy_in(d, dst, host, n_bytes, after, done);
+    zn_event_reset(transfer->done);
+    d->bytes_in += transfer->n_bytes;
+    return d->ops->copy_in(d, transfer);
 }
 
 /* One typed call for each kernel: zn_run_gemm(device, &args). */

@@ -20,18 +20,19 @@ static void sim_fini(struct sim *s)
     zn_device_destroy(s->world.device);
 }
 
-static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, bool is_apart, uint64_t swap_bytes)
+static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, const struct zn_engine_options *options,
+                          uint64_t swap_bytes)
 {
     *s = (struct sim){0};
     struct zn_sim_rates device = machine->device;
-    if (!is_apart)
+    if (!options->is_apart)
         device.link_bytes = 0;
     zn_clock_init_virtual(&s->clock);
     zn_ledger_init(&s->ledger);
     const struct zn_sim_storage drive = {
         .n_bytes = swap_bytes, .read_bytes = machine->nvme_bytes, .write_bytes = machine->nvme_bytes};
     zn_status status = zn_device_create_sim(&s->ledger, &s->clock, &device, &s->world.device);
-    if (status == ZN_OK && is_apart)
+    if (status == ZN_OK && zn_engine_wants_host(options))
         status = zn_device_create_sim(&s->ledger, &s->clock, &machine->host, &s->world.host);
     if (status == ZN_OK)
         status = zn_comm_create_sim(&s->clock, &machine->links, &s->world.comm);
@@ -43,7 +44,7 @@ static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, b
 }
 
 /* Counted and timed since the start. */
-static struct zn_sim_step so_far(const struct sim *s)
+static struct zn_sim_step so_far(const struct sim *s, const zn_engine *engine)
 {
     const zn_comm *comm = s->world.comm;
     struct zn_sim_step sum = {
@@ -51,10 +52,8 @@ static struct zn_sim_step so_far(const struct sim *s)
         .reduce = zn_comm_sent(comm, ZN_COMM_REDUCE_GRAD),
         .host_bytes = s->world.device->bytes_out + s->world.device->bytes_in,
         .seconds = zn_clock_now(&s->clock)};
-    if (s->world.storage) {
-        sum.nvme_read = zn_storage_bytes_read(s->world.storage);
-        sum.nvme_write = zn_storage_bytes_written(s->world.storage);
-    }
+    sum.nvme_read = zn_engine_moved(engine).read;
+    sum.nvme_write = zn_engine_moved(engine).written;
     return sum;
 }
 
@@ -70,11 +69,10 @@ static struct zn_sim_step extended(struct zn_sim_step a, uint64_t n, struct zn_s
     return a;
 }
 
-/* What comes from before the step is there from the second on; in the first the buffers of the optimizer have
- * nothing of what is on drives, and in the second its sweep turns round for the first time. */
+/* What comes from before the step is there from the second on; where updates run beside other work, from the third. */
 static int n_steps(const struct sim *s)
 {
-    return s->world.storage ? 3 : 2;
+    return s->world.host ? 3 : 2;
 }
 
 static zn_status run_steps(struct sim *s, zn_engine *engine, const int32_t *const *tokens, struct zn_sim_step *step)
@@ -82,12 +80,12 @@ static zn_status run_steps(struct sim *s, zn_engine *engine, const int32_t *cons
     struct zn_sim_step before = {0};
     for (int i = 0; i < n_steps(s); i++) {
         struct zn_verdict verdict;
-        before = so_far(s);
+        before = so_far(s, engine);
         ZN_TRY(zn_engine_step(engine, &(struct zn_step){.ids = tokens, .targets = tokens, .scale = 1, .loss_scale = 1},
                               &verdict));
         ZN_TRY(s->world.device->ops->synchronize(s->world.device));
     }
-    *step = extended((struct zn_sim_step){0}, 1, so_far(s), before);
+    *step = extended((struct zn_sim_step){0}, 1, so_far(s, engine), before);
     return ZN_OK;
 }
 
@@ -106,7 +104,7 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
     for (int64_t a = 0; tokens && a < options->accumulate; a++)
         tokens[a] = batch;
     if (status == ZN_OK)
-        status = sim_init(&s, machine, options->is_apart, plan->swap_bytes);
+        status = sim_init(&s, machine, options, plan->swap_bytes);
     if (status == ZN_OK) {
         status = zn_engine_create(&s.world, module, options, plan, &engine);
         if (status == ZN_OK)

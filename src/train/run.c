@@ -142,7 +142,7 @@ zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *optio
 {
     ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
     ZN_TRY(zn_comm_agree(run->comm, open_storage(run, swap)));
-    if (options->in_backward) /* updates wait for storage and memory more than they compute */
+    if (zn_engine_wants_host(options)) /* updates wait for storage and memory more than they compute */
         ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, 1, NULL, &run->host));
     const struct zn_world world = {
         .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage};

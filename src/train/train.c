@@ -230,12 +230,6 @@ static uint64_t bytes_sent(const struct training *t)
     return sum;
 }
 
-static void count_io(const struct training *t, uint64_t *bytes_read, uint64_t *bytes_written)
-{
-    *bytes_read = t->run.storage ? zn_storage_bytes_read(t->run.storage) : 0;
-    *bytes_written = t->run.storage ? zn_storage_bytes_written(t->run.storage) : 0;
-}
-
 static zn_status report_step(struct training *t, struct zn_step_report *report)
 {
     report->steps = t->options.steps;
@@ -252,12 +246,12 @@ static zn_status report_step(struct training *t, struct zn_step_report *report)
 
 static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *verdict, int64_t *n_targets)
 {
-    uint64_t sent = bytes_sent(t), bytes_read, bytes_written, now_read, now_written;
-    count_io(t, &bytes_read, &bytes_written);
+    uint64_t sent = bytes_sent(t);
+    const struct zn_moved before = zn_engine_moved(t->run.engine);
     double start = zn_clock_now(&t->run.clock);
     double lr = zn_schedule_lr(&t->schedule, zn_engine_decided(t->run.engine) + 1);
     ZN_TRY(run_step(t, step, lr, verdict, n_targets));
-    count_io(t, &now_read, &now_written);
+    const struct zn_moved now = zn_engine_moved(t->run.engine);
     struct zn_step_report report = {.step = step + 1,
                                     .loss = verdict->loss / (double)*n_targets,
                                     .grad_norm = verdict->norm,
@@ -268,8 +262,8 @@ static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *v
                                     .skipped = verdict->skipped,
                                     .reason = verdict->reason,
                                     .comm_bytes = bytes_sent(t) - sent,
-                                    .nvme_read_bytes = now_read - bytes_read,
-                                    .nvme_write_bytes = now_written - bytes_written};
+                                    .nvme_read_bytes = now.read - before.read,
+                                    .nvme_write_bytes = now.written - before.written};
     ZN_TRY(evaluate_if_due(t, step + 1, &report.eval_loss));
     return report_step(t, &report);
 }

@@ -1,12 +1,17 @@
 /* Activation checkpoints away from the device: in the host's memory or on NVMe, in the working
  * precision, to which they are rounded anyway. Written behind forward, read ahead of backward
- * through two staging buffers each way. */
+ * through two staging buffers each way; from a device with memory of its own they are copied. */
 #include "base/size.h"
 #include "zero/engine_private.h"
 
 static bool is_swapped(const zn_engine *e)
 {
     return is_on_nvme(e->options.offload.activations);
+}
+
+static bool is_copied(const zn_engine *e)
+{
+    return zn_device_is_apart(e->device);
 }
 
 size_t saved_bytes(const zn_engine *e)
@@ -37,6 +42,22 @@ static zn_addr staging(const zn_engine *e, int half)
     return e->save_staging.address + (zn_addr)half * saved_bytes(e);
 }
 
+/* The same in the host's memory, between a device apart and NVMe. */
+static zn_addr landing(const zn_engine *e, int half)
+{
+    return is_copied(e) ? e->save_landing.address + (zn_addr)half * saved_bytes(e) : staging(e, half);
+}
+
+static zn_addr home(const zn_engine *e, int64_t index)
+{
+    return e->saved.address + (zn_addr)index * saved_bytes(e);
+}
+
+static uint64_t swap_at(const zn_engine *e, int64_t index)
+{
+    return e->swap_activations.offset + (uint64_t)index * saved_bytes(e);
+}
+
 /* Recording learns how large they are and how many. */
 static zn_status check(zn_engine *e, int64_t index, int64_t n_elements)
 {
@@ -50,23 +71,37 @@ static zn_status check(zn_engine *e, int64_t index, int64_t n_elements)
     return ZN_OK;
 }
 
+/* From the half that the device has filled. */
+static zn_status store(zn_engine *e, int64_t index, int half)
+{
+    zn_event *filled = &e->save_ready[half], *left = is_swapped(e) ? &e->save_left[half] : &e->save_done[half];
+    e->save_pending[half] = true;
+    ZN_TRY(zn_device_record(e->device, filled));
+    if (is_copied(e)) {
+        ZN_TRY(zn_device_copy_out(e->device, &(struct zn_transfer){.to = is_swapped(e) ? landing(e, half) : home(e, index),
+                                                                   .from = staging(e, half),
+                                                                   .n_bytes = saved_bytes(e),
+                                                                   .after = {filled},
+                                                                   .done = left}));
+        filled = left;
+    }
+    if (!is_swapped(e))
+        return ZN_OK;
+    zn_event_reset(&e->save_done[half]);
+    return zn_storage_write(e->storage, swap_at(e, index), pointer_of(landing(e, half)), saved_bytes(e), filled,
+                            &e->save_done[half]);
+}
+
 zn_status activations_save(zn_engine *e, int64_t index, zn_addr from, int64_t n_elements)
 {
     ZN_TRY(check(e, index, n_elements));
-    if (!is_swapped(e))
-        return cast(e, e->saved.address + (zn_addr)index * saved_bytes(e), e->options.type, from, ZN_F32, n_elements);
+    if (!is_swapped(e) && !is_copied(e))
+        return cast(e, home(e, index), e->options.type, from, ZN_F32, n_elements);
     int half = e->next_save;
     e->next_save = 1 - half;
     ZN_TRY(wait_if(e, &e->save_pending[half], &e->save_done[half]));
     ZN_TRY(cast(e, staging(e, half), e->options.type, from, ZN_F32, n_elements));
-    if (!e->storage)
-        return ZN_OK;
-    ZN_TRY(zn_device_record(e->device, &e->save_ready[half]));
-    zn_event_reset(&e->save_done[half]);
-    ZN_TRY(zn_storage_write(e->storage, e->swap_activations.offset + (uint64_t)index * saved_bytes(e),
-                            pointer_of(staging(e, half)), saved_bytes(e), &e->save_ready[half], &e->save_done[half]));
-    e->save_pending[half] = true;
-    return ZN_OK;
+    return e->plan ? store(e, index, half) : ZN_OK;
 }
 
 /* A checkpoint that is still being written is waited for: it is the last, and read first. */
@@ -75,20 +110,29 @@ static zn_status start_load(zn_engine *e, int64_t index, int half)
     for (int s = 0; s < 2; s++)
         ZN_TRY(wait_if(e, &e->save_pending[s], &e->save_done[s]));
     e->loading[half] = index;
-    if (!e->storage)
+    if (!e->plan)
         return ZN_OK;
-    ZN_TRY(zn_device_record(e->device, &e->load_free[half]));
-    zn_event_reset(&e->load_done[half]);
-    ZN_TRY(zn_storage_read(e->storage, e->swap_activations.offset + (uint64_t)index * saved_bytes(e),
-                           pointer_of(staging(e, 2 + half)), saved_bytes(e), &e->load_free[half], &e->load_done[half]));
+    zn_event *ready = &e->load_free[half], *arrived = is_copied(e) ? &e->load_left[half] : &e->load_done[half];
     e->load_pending[half] = true;
-    return ZN_OK;
+    ZN_TRY(zn_device_record(e->device, ready));
+    if (is_swapped(e)) {
+        zn_event_reset(arrived);
+        ZN_TRY(zn_storage_read(e->storage, swap_at(e, index), pointer_of(landing(e, 2 + half)), saved_bytes(e), ready, arrived));
+        ready = arrived;
+    }
+    if (!is_copied(e))
+        return ZN_OK;
+    return zn_device_copy_in(e->device, &(struct zn_transfer){.to = staging(e, 2 + half),
+                                                              .from = is_swapped(e) ? landing(e, 2 + half) : home(e, index),
+                                                              .n_bytes = saved_bytes(e),
+                                                              .after = {ready},
+                                                              .done = &e->load_done[half]});
 }
 
 zn_status activations_prefetch(zn_engine *e, int64_t index, int64_t n_elements)
 {
     ZN_TRY(check(e, index, n_elements));
-    if (!is_swapped(e) || e->loading[0] == index || e->loading[1] == index)
+    if ((!is_swapped(e) && !is_copied(e)) || e->loading[0] == index || e->loading[1] == index)
         return ZN_OK;
     return start_load(e, index, e->loading[0] < 0 ? 0 : 1);
 }
@@ -96,8 +140,8 @@ zn_status activations_prefetch(zn_engine *e, int64_t index, int64_t n_elements)
 zn_status activations_load(zn_engine *e, int64_t index, zn_addr to, int64_t n_elements)
 {
     ZN_TRY(check(e, index, n_elements));
-    if (!is_swapped(e))
-        return cast(e, to, ZN_F32, e->saved.address + (zn_addr)index * saved_bytes(e), e->options.type, n_elements);
+    if (!is_swapped(e) && !is_copied(e))
+        return cast(e, to, ZN_F32, home(e, index), e->options.type, n_elements);
     int half = e->loading[0] == index ? 0 : e->loading[1] == index ? 1 : -1;
     if (half < 0) {
         half = 0;

@@ -26,9 +26,30 @@ bool is_on_nvme(zn_tier tier)
     return tier == ZN_TIER_NVME;
 }
 
+static bool is_apart(const zn_engine *e)
+{
+    return zn_device_is_apart(e->device);
+}
+
+bool parameters_come(const zn_engine *e)
+{
+    return is_apart(e) && e->options.offload.parameters != ZN_TIER_DEVICE;
+}
+
+bool parameters_return(const zn_engine *e)
+{
+    return is_apart(e) && e->options.offload.optimizer != ZN_TIER_DEVICE && !parameters_come(e);
+}
+
+bool gradients_leave(const zn_engine *e)
+{
+    return is_apart(e) && e->options.offload.gradients != ZN_TIER_DEVICE;
+}
+
 bool keeps_parameters(const zn_engine *e)
 {
-    return (e->options.stage < 3 || e->n_ranks == 1) && !is_on_nvme(e->options.offload.parameters);
+    bool whole = e->options.stage < 3 || e->n_ranks == 1;
+    return whole && !is_on_nvme(e->options.offload.parameters) && !parameters_come(e);
 }
 
 bool keeps_gradients(const zn_engine *e)
@@ -36,19 +57,14 @@ bool keeps_gradients(const zn_engine *e)
     return (e->options.stage < 2 || e->n_ranks == 1) && !is_on_nvme(e->options.offload.gradients) && !gradients_leave(e);
 }
 
-bool gradients_leave(const zn_engine *e)
+bool has_master(const zn_engine *e)
 {
-    return zn_device_is_apart(e->device) && e->options.offload.gradients == ZN_TIER_HOST;
-}
-
-bool parameters_return(const zn_engine *e)
-{
-    return zn_device_is_apart(e->device) && e->options.offload.optimizer == ZN_TIER_HOST;
+    return e->options.type != ZN_F32 || parameters_return(e) || e->options.delay_after >= 0;
 }
 
 zn_device *states_device(const zn_engine *e)
 {
-    return parameters_return(e) ? e->host : e->device;
+    return parameters_return(e) || parameters_come(e) ? e->host : e->device;
 }
 
 zn_device *gradients_device(const zn_engine *e)
@@ -56,24 +72,24 @@ zn_device *gradients_device(const zn_engine *e)
     return gradients_leave(e) ? e->host : e->device;
 }
 
-/* What a device apart has a path for. */
+/* What a device apart has a path for: states are updated where they are, so what the update reads and writes is on one
+ * side of the link. */
 static zn_status check_device(const zn_engine *e)
 {
     const struct zn_offload *off = &e->options.offload;
-    if (zn_device_is_apart(e->device) != e->options.is_apart || (e->options.is_apart && e->host == e->device))
+    if (is_apart(e) != e->options.is_apart || (e->options.is_apart && e->host == e->device))
         return zn_fail(ZN_ERR_INTERNAL, "the engine was not made for such a device");
     if (!e->options.is_apart || !e->options.trains)
         return ZN_OK;
-    if (off->parameters != ZN_TIER_DEVICE || off->activations != ZN_TIER_DEVICE || is_on_nvme(off->optimizer) ||
-        is_on_nvme(off->gradients))
-        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: only the optimizer and gradients on the host");
-    if (off->optimizer != off->gradients)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: optimizer and gradients in one tier");
-    if (off->optimizer == ZN_TIER_HOST && (e->options.type == ZN_F32 || e->options.delay_after >= 0 || e->options.in_backward))
-        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: the optimizer on the host takes 16-bit "
-                                           "parameters, updated after backward");
-    if (off->optimizer == ZN_TIER_HOST && e->options.stage < 2 && e->n_ranks > 1)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "a device with memory of its own: the optimizer on the host needs stage 2 or 3");
+    bool away = off->optimizer != ZN_TIER_DEVICE;
+    if (away != (off->gradients != ZN_TIER_DEVICE))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "on a device with memory of its own the gradients go where the optimizer is: "
+                                           "both on the device, or both away from it");
+    if (off->parameters != ZN_TIER_DEVICE && !away)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "on a device with memory of its own parameters are offloaded only with the "
+                                           "optimizer");
+    if (away && e->options.stage < 2 && e->n_ranks > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "on a device with memory of its own the optimizer leaves it only at stages 2 and 3");
     return ZN_OK;
 }
 
@@ -217,7 +233,7 @@ static size_t elements(const zn_engine *e, bool whole)
 static zn_status alloc_persistent(zn_engine *e)
 {
     int64_t at = 0;
-    bool can = !keeps_parameters(e) && !is_on_nvme(e->options.offload.parameters);
+    bool can = !keeps_parameters(e) && !is_on_nvme(e->options.offload.parameters) && !parameters_come(e);
     for (int u = 0; u < e->units.n_units; u++) {
         const struct zn_unit *unit = &e->units.units[u];
         bool stays = can && (size_t)unit->n_elements * width_of_params(e) <= e->options.persist_bytes;
@@ -235,7 +251,19 @@ static zn_status alloc_parameters(zn_engine *e)
     if (is_on_nvme(tier))
         return extent_alloc(e, &e->swap_parameters, "parameters", ZN_KIND_PARAMETERS,
                             elements(e, false) * width_of_params(e));
-    return region_alloc(e, &e->parameters, "parameters", tier, ZN_KIND_PARAMETERS, n_bytes, true);
+    return region_alloc(e, &e->parameters, "parameters", tier, ZN_KIND_PARAMETERS, n_bytes, !parameters_come(e));
+}
+
+/* Of delayed updates: the parameters that take the place of the present ones when the step ends. */
+static zn_status alloc_next(zn_engine *e)
+{
+    zn_tier tier = states_device(e) == e->device ? e->options.offload.parameters : ZN_TIER_HOST;
+    size_t n_bytes = (size_t)own_total(e) * width_of_params(e);
+    if (e->options.delay_after < 0)
+        return ZN_OK;
+    if (is_on_nvme(e->options.offload.parameters))
+        return extent_alloc(e, &e->swap_next, "next parameters", ZN_KIND_PARAMETERS, n_bytes);
+    return region_alloc(e, &e->next, "next parameters", tier, ZN_KIND_PARAMETERS, n_bytes, false);
 }
 
 /* With delayed updates there are two sets: the present ones and those to be applied. */
@@ -254,19 +282,13 @@ static zn_status alloc_gradients(zn_engine *e)
     return region_alloc(e, &e->pending, "pending gradients", tier, ZN_KIND_GRADIENTS, n_bytes, keeps_gradients(e));
 }
 
-static size_t n_states(const zn_engine *e)
-{
-    const struct zn_engine_options *o = &e->options;
-    return (size_t)(o->type != ZN_F32) + (o->optimizer != ZN_SGD ? 2 : o->momentum != 0 ? 1 : 0);
-}
-
 static zn_status alloc_optimizer(zn_engine *e)
 {
     const struct zn_engine_options *o = &e->options;
     zn_tier tier = is_on_nvme(o->offload.optimizer) ? ZN_TIER_HOST : o->offload.optimizer;
     size_t n = (size_t)e->cached * sizeof(float), swapped = (size_t)(own_total(e) - e->cached) * sizeof(float);
-    ZN_TRY(extent_alloc(e, &e->swap_states, "optimizer states", ZN_KIND_OPTIMIZER, swapped * n_states(e)));
-    if (o->type != ZN_F32)
+    ZN_TRY(extent_alloc(e, &e->swap_states, "optimizer states", ZN_KIND_OPTIMIZER, swapped * n_arrays(e)));
+    if (has_master(e))
         ZN_TRY(region_alloc(e, &e->master, "master", tier, ZN_KIND_OPTIMIZER, n, false));
     if (o->optimizer != ZN_SGD) {
         ZN_TRY(region_alloc(e, &e->exp_avg, "exp_avg", tier, ZN_KIND_OPTIMIZER, n, false));
@@ -285,6 +307,7 @@ static zn_status alloc_states(zn_engine *e)
     if (!e->options.trains)
         return ZN_OK;
     ZN_TRY(alloc_gradients(e));
+    ZN_TRY(alloc_next(e));
     return alloc_optimizer(e);
 }
 
@@ -316,17 +339,23 @@ struct measured {
     size_t arena, add, slots, gathered, fetched;
 };
 
+/* A device apart casts in its own memory; what goes on to NVMe passes through the host's. */
 static zn_status alloc_saved(zn_engine *e)
 {
     size_t n_bytes = saved_bytes(e), all = (size_t)e->n_saved * n_bytes;
-    if (is_on_nvme(e->options.offload.activations)) {
-        ZN_TRY(extent_alloc(e, &e->swap_activations, "activation checkpoints", ZN_KIND_ACTIVATIONS, all));
-        ZN_TRY(region_alloc(e, &e->save_staging, "checkpoint staging", ZN_TIER_HOST, ZN_KIND_BUFFERS, 4 * n_bytes, false));
-        if (e->storage && n_bytes)
-            zn_storage_register(e->storage, pointer_of(e->save_staging.address), e->save_staging.n_bytes);
+    bool swapped = is_on_nvme(e->options.offload.activations);
+    struct region *through_host = is_apart(e) ? &e->save_landing : &e->save_staging;
+    if (e->options.offload.activations == ZN_TIER_DEVICE)
         return ZN_OK;
-    }
-    return region_alloc(e, &e->saved, "activation checkpoints", ZN_TIER_HOST, ZN_KIND_ACTIVATIONS, all, false);
+    if (is_apart(e))
+        ZN_TRY(region_alloc(e, &e->save_staging, "checkpoints to copy", ZN_TIER_DEVICE, ZN_KIND_BUFFERS, 4 * n_bytes, false));
+    if (!swapped)
+        return region_alloc(e, &e->saved, "activation checkpoints", ZN_TIER_HOST, ZN_KIND_ACTIVATIONS, all, false);
+    ZN_TRY(extent_alloc(e, &e->swap_activations, "activation checkpoints", ZN_KIND_ACTIVATIONS, all));
+    ZN_TRY(region_alloc(e, through_host, "checkpoint staging", ZN_TIER_HOST, ZN_KIND_BUFFERS, 4 * n_bytes, false));
+    if (e->storage && n_bytes)
+        zn_storage_register(e->storage, pointer_of(through_host->address), through_host->n_bytes);
+    return ZN_OK;
 }
 
 /* Units used twice in a pass, where gradients are added up over micro-batches before they are summed. */
@@ -348,13 +377,25 @@ static zn_status alloc_again(zn_engine *e)
                         (size_t)at * sizeof(float), true);
 }
 
+/* Own partitions on their way to be gathered. */
+static zn_status alloc_fetched(zn_engine *e, size_t n_bytes)
+{
+    if (!parameters_come(e))
+        return region_alloc(e, &e->fetched, "fetched partitions", ZN_TIER_HOST, ZN_KIND_BUFFERS, n_bytes, true);
+    if (e->n_ranks > 1)
+        ZN_TRY(region_alloc(e, &e->fetched, "fetched partitions", ZN_TIER_DEVICE, ZN_KIND_BUFFERS, n_bytes, true));
+    if (!is_on_nvme(e->options.offload.parameters))
+        return ZN_OK;
+    return region_alloc(e, &e->landed, "partitions to copy", ZN_TIER_HOST, ZN_KIND_BUFFERS, n_bytes, false);
+}
+
 static zn_status alloc_planned(zn_engine *e, const struct measured *m)
 {
     ZN_TRY(alloc_again(e));
     ZN_TRY(alloc_buffer(e, &e->add, "gradients to add", m->add));
     ZN_TRY(region_alloc(e, &e->slots, "gradient slots", ZN_TIER_DEVICE, ZN_KIND_BUFFERS, m->slots, true));
     ZN_TRY(alloc_buffer(e, &e->gathered, "gathered units", m->gathered));
-    ZN_TRY(region_alloc(e, &e->fetched, "fetched partitions", ZN_TIER_HOST, ZN_KIND_BUFFERS, m->fetched, true));
+    ZN_TRY(alloc_fetched(e, m->fetched));
     ZN_TRY(alloc_saved(e));
     return region_alloc(e, &e->arena, "arena", ZN_TIER_DEVICE, ZN_KIND_ACTIVATIONS, m->arena, false);
 }
@@ -365,15 +406,19 @@ static size_t n_batches(const zn_engine *e)
     return e->options.vertical ? (size_t)e->options.accumulate : 1;
 }
 
-/* One rank's gradients leave in the 16 bits to which they are rounded, sums over ranks in fp32. */
+/* One rank's gradients leave in the bits to which they are rounded, sums over ranks in fp32. The host adds to what it
+ * has, or to what it reads from NVMe. */
 static zn_status alloc_leaving(zn_engine *e, size_t n_elements)
 {
-    size_t width = e->n_ranks == 1 ? width_of_params(e) : sizeof(float);
-    if (e->n_ranks == 1)
+    size_t width = e->n_ranks == 1 ? width_of_params(e) : sizeof(float), wide = n_elements * sizeof(float);
+    bool swapped = is_on_nvme(e->options.offload.gradients);
+    if (e->n_ranks == 1 && width < sizeof(float))
         ZN_TRY(alloc_buffer(e, &e->pack, "gradients that leave", 2 * n_elements * width));
     ZN_TRY(region_alloc(e, &e->unpack, "gradients that arrive", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * n_elements * width, false));
-    return region_alloc(e, &e->widened, "gradients to add on the host", ZN_TIER_HOST, ZN_KIND_BUFFERS,
-                        n_elements * sizeof(float), false);
+    ZN_TRY(region_alloc(e, &e->widened, "gradients to add on the host", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * wide, false));
+    if (!swapped)
+        return ZN_OK;
+    return region_alloc(e, &e->earlier, "gradients to add to", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * wide, false);
 }
 
 static zn_status alloc_buffers(zn_engine *e)
@@ -389,7 +434,7 @@ static zn_status alloc_buffers(zn_engine *e)
     if (o->trains) {
         zn_tier tier = gradients_leave(e) ? ZN_TIER_HOST : ZN_TIER_DEVICE;
         ZN_TRY(region_alloc(e, &e->squares, "sums of squares", tier, ZN_KIND_BUFFERS,
-                            (size_t)(e->units.n_units + 1) * sizeof(zn_exact), false));
+                            (size_t)e->units.n_parts * sizeof(zn_exact), false));
         ZN_TRY(region_alloc(e, &e->partial, "partial sums", tier, ZN_KIND_BUFFERS,
                             (largest / ZN_SUM_ELEMENTS + 1) * sizeof(double), false));
         if (gradients_leave(e))
@@ -440,6 +485,10 @@ static zn_status alloc_lists(zn_engine *e)
         zn_event_init(&e->unit_state[u].prior_read);
         zn_event_init(&e->unit_state[u].written);
         zn_event_init(&e->unit_state[u].published);
+        zn_event_init(&e->unit_state[u].stored);
+        zn_event_init(&e->unit_state[u].taken);
+        zn_event_init(&e->unit_state[u].updated);
+        zn_event_set(&e->unit_state[u].updated, ZN_OK, NULL, 0);
     }
     return ZN_OK;
 }
@@ -460,7 +509,8 @@ static zn_status build(zn_engine *e)
                                                     .tile_bytes = e->options.tile_bytes}));
     ZN_TRY(alloc_lists(e));
     ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, e->options.type, &e->tape));
-    if (e->options.in_backward && !e->device->clock->is_virtual)
+    e->next_publish = e->units.n_units;
+    if (needs_updater(e))
         ZN_TRY(zn_stream_create_thread(e->device->clock, &e->updater));
     ZN_TRY(prepare_recording(e));
     ZN_TRY(gathers_init(e));
@@ -490,9 +540,14 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
         zn_event_init(&e->save_done[i]);
         zn_event_init(&e->load_done[i]);
         zn_event_init(&e->save_ready[i]);
-        zn_event_init(&e->leave_done[i]);
+        zn_event_init(&e->save_left[i]);
+        zn_event_init(&e->load_left[i]);
+        zn_event_init(&e->half_free[i]);
+        e->leaving[i] = -1;
         zn_event_init(&e->load_free[i]);
     }
+    zn_event_init(&e->before_sweep);
+    zn_event_init(&e->swept);
     zn_manifest_init(&e->manifest);
     zn_trace_init(&e->train_trace);
     zn_trace_init(&e->evaluate_trace);
@@ -516,18 +571,27 @@ static void quiesce(zn_engine *e)
             zn_event_wait(&us->done, e->device->clock);
         if (us->publishing)
             zn_event_wait(&us->published, e->device->clock);
+        if (us->storing)
+            zn_event_wait(&us->stored, e->device->clock);
         zn_event_fini(&us->done);
         zn_event_fini(&us->prior_read);
         zn_event_fini(&us->written);
         zn_event_fini(&us->published);
+        zn_event_fini(&us->stored);
+        zn_event_fini(&us->taken);
+        zn_event_fini(&us->updated);
     }
+    zn_event_fini(&e->before_sweep);
+    zn_event_fini(&e->swept);
     gathers_fini(e);
     pipeline_fini(e);
     for (int i = 0; i < 2; i++) {
         zn_event_fini(&e->save_done[i]);
         zn_event_fini(&e->load_done[i]);
         zn_event_fini(&e->save_ready[i]);
-        zn_event_fini(&e->leave_done[i]);
+        zn_event_fini(&e->save_left[i]);
+        zn_event_fini(&e->load_left[i]);
+        zn_event_fini(&e->half_free[i]);
         zn_event_fini(&e->load_free[i]);
     }
 }
@@ -537,14 +601,15 @@ void zn_engine_destroy(zn_engine *e)
     if (!e)
         return;
     quiesce(e);
-    struct region *regions[] = {&e->parameters, &e->persistent,   &e->gradients, &e->pending, &e->again, &e->master,
+    struct region *regions[] = {&e->next, &e->parameters, &e->persistent,   &e->gradients, &e->pending, &e->again, &e->master,
                                 &e->exp_avg,    &e->exp_avg_sq,   &e->pipeline,  &e->ids,     &e->targets,
                                 &e->sums,       &e->squares,      &e->partial,   &e->arena,   &e->add,
                                 &e->slots,      &e->gathered,     &e->fetched,   &e->staging, &e->saved,
-                                &e->save_staging, &e->pack,       &e->unpack,    &e->widened};
+                                &e->save_staging, &e->save_landing, &e->landed,  &e->pack,    &e->unpack,
+                                &e->widened,    &e->earlier};
     for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
         region_free(e, regions[i]);
-    struct extent *extents[] = {&e->swap_parameters, &e->swap_gradients, &e->swap_pending, &e->swap_states,
+    struct extent *extents[] = {&e->swap_parameters, &e->swap_next, &e->swap_gradients, &e->swap_pending, &e->swap_states,
                                 &e->swap_activations};
     for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++)
         extent_free(e, extents[i]);
@@ -584,7 +649,7 @@ static zn_status plan_gathers(zn_engine *e)
         bool gathered = !keeps_parameters(e) && e->persistent_at[u] < 0;
         n_bytes[u] = gathered ? (size_t)e->units.units[u].n_elements * width_of_params(e) : 0;
     }
-    bool fetches = is_on_nvme(e->options.offload.parameters) && e->n_ranks > 1;
+    bool fetches = fetches_parameters(e);
     struct zn_trace_options options = {.prefetch_bytes = e->options.prefetch_bytes,
                                        .reuse_bytes = e->options.reuse_bytes,
                                        .fetch_ranks = fetches ? e->n_ranks : 0};

@@ -76,10 +76,13 @@ typedef struct zn_engine zn_engine;
 /* What an engine runs on: the real machine, or a simulated one. */
 struct zn_world {
     zn_device *device;
-    zn_device *host;     /* for updates beside the device's work; NULL: the device */
+    zn_device *host;     /* for updates beside the device's work (zn_engine_wants_host); NULL: the device */
     zn_comm *comm;
     zn_storage *storage; /* NULL when recording and where the plan has no swap */
 };
+
+/* Whether updates run beside other work, so that the host needs a device of its own for them. */
+bool zn_engine_wants_host(const struct zn_engine_options *options);
 
 /* plan NULL: a recording engine. Everything passed in is borrowed and outlives the engine. */
 zn_status zn_engine_create(const struct zn_world *world, const zn_module *module,
@@ -169,6 +172,13 @@ zn_status zn_engine_finish(zn_engine *engine);
  * pending. */
 int64_t zn_engine_updates(const zn_engine *engine);
 int64_t zn_engine_decided(const zn_engine *engine);
+
+/* Not collective: bytes of storage moved up to the end of the last step, but for an update that goes on beside the
+ * next, whose bytes are that step's. */
+struct zn_moved {
+    uint64_t read, written;
+};
+struct zn_moved zn_engine_moved(const zn_engine *engine);
 
 /* Sum of the token losses of this rank's batch, forward alone. */
 zn_status zn_engine_evaluate(zn_engine *engine, const int32_t *ids, const int32_t *targets,

@@ -40,6 +40,8 @@ struct update {
     double lr;
     float grad_scale;
     bool publishes; /* each unit goes to the others at once */
+    bool in_order;  /* from the first unit to the last, as forward uses them; else the sweep turns round every step */
+    bool delayed;   /* with the pending gradients, into `next` */
 };
 
 struct unit_state {
@@ -53,6 +55,10 @@ struct unit_state {
     bool in_slot;   /* what is written now goes to the slot */
     bool in_again;  /* … to the place of second uses */
     bool arrived;   /* gradients that leave: the host has some of this step's */
+    bool storing;   /* … and takes in more: `stored` will be set */
+    int half, before;      /* … in this half of its buffers, which that unit used before, or -1 */
+    bool adds, final;      /* … what it does with it */
+    zn_event taken, stored; /* … it has it in memory; and where it stays */
     bool absent;    /* gradients on NVMe: no segment used it in this step, it is zero */
     zn_addr slot;   /* of the present episode */
     size_t slot_offset;
@@ -64,8 +70,11 @@ struct unit_state {
     zn_event done;      /* of its last reduction, gather of gradients, or write */
     zn_event prior_read;
     zn_event written; /* the device has written what is reduced or stored next */
-    zn_event published; /* its new parameters are there */
+    zn_event updated;   /* the rank's own new parameters are where they are read from */
+    bool marked;        /* … or will be: nothing of the update is left to be issued */
+    zn_event published; /* those of all ranks are there */
     bool publishing;
+    bool pending_absent; /* `absent`, of the pending gradients */
 };
 
 /* The rank's own elements are updated in chunks: pieces of a unit's own range. */
@@ -85,12 +94,13 @@ struct slot {
     zn_event done[N_TRANSFERS];
     bool pending[N_TRANSFERS];
     zn_event computed; /* what was computed in it last */
+    int marks;         /* the unit that is updated when what is under way in it has ended, or -1 */
 };
 
 struct zn_engine {
     zn_device *device;
     zn_device *host; /* computes updates while the device computes backward; may be the same */
-    zn_stream *updater; /* in backward on a real machine: updates run there; else NULL */
+    zn_stream *updater; /* on a real machine: the thread of updates that run beside other work; else NULL */
     zn_comm *comm;
     zn_storage *storage; /* NULL when nothing is on NVMe, and while recording */
     int rank, n_ranks;
@@ -109,12 +119,13 @@ struct zn_engine {
      * them unless the optimizer is on NVMe); `master` only where parameters have 16 bits. `pending` is
      * like `gradients`: those of a delayed update. */
     struct region parameters, persistent, gradients, pending, master, exp_avg, exp_avg_sq;
+    struct region next; /* a delayed update's working parameters, of the own elements */
     struct region again; /* whole units used twice in a pass, summed over ranks once a step: the second use */
     int64_t *persistent_at, *again_at; /* by unit: its first element in `persistent` and `again`, or -1 */
     int64_t cached;
 
     /* Model states on NVMe. */
-    struct extent swap_parameters, swap_gradients, swap_pending, swap_states, swap_activations;
+    struct extent swap_parameters, swap_next, swap_gradients, swap_pending, swap_states, swap_activations;
     uint64_t swap_bytes;
 
     struct chunk *chunks;
@@ -126,11 +137,12 @@ struct zn_engine {
     unsigned char *chunk_written; /* by chunk: the swap has it */
 
     struct region ids, targets, sums, squares, partial, arena, add, slots, gathered, fetched, staging;
-    struct region saved, save_staging; /* activation checkpoints (activations.c) */
-    struct region pack, unpack, widened; /* gradients on their way to the host (gradients.c) */
-    zn_event leave_done[2];              /* by half of pack and unpack */
-    bool leaving[2];
+    struct region saved, save_staging, save_landing; /* activation checkpoints (activations.c) */
+    struct region landed; /* parameters on their way to a device apart (gathers.c) */
+    struct region pack, unpack, widened, earlier; /* gradients on their way to the host (gradients.c) */
+    int leaving[2]; /* by half of these: the unit that used it last, or -1 */
     int next_leave;
+    zn_event half_free[2];
     struct region *constants;          /* by index */
 
     /* Recording: owned. The last two take the repeats of a pass that is recorded already. */
@@ -155,17 +167,28 @@ struct zn_engine {
     bool turn; /* the next use is the first of backward */
     zn_event *gather_done, *fetch_done; /* by gather of the longest trace */
     zn_event *gather_free; /* … its buffer is: everything before its issue is computed */
+    zn_event *fetch_free, *landed_done; /* … the buffer of the fetch is; and NVMe has brought it to the host */
     bool *gather_pending, *fetch_pending;
     int n_gather_events;
 
     zn_event save_done[2], load_done[2]; /* by half of save_staging */
     bool save_pending[2], load_pending[2];
     zn_event save_ready[2], load_free[2]; /* the device has filled, or emptied, the half */
+    zn_event save_left[2], load_left[2];  /* it is in the host's memory, on its way to and from NVMe */
     int64_t loading[2]; /* which checkpoint each half brings, or -1 */
     int next_save;
     int64_t saved_elements, n_saved; /* of each checkpoint, and how many */
 
     int64_t n_updates;
+    struct update sweep;    /* of all own elements, under way */
+    bool sweeping;          /* units may still wait for theirs */
+    bool sweeping_delayed;  /* it fills `next` … */
+    int next_delayed;       /* … and is issued up to this unit, in step with … */
+    int64_t n_moments;      /* … the device, which came to a unit so often in this step */
+    int last_used;
+    int next_publish;       /* the first unit whose new parameters the ranks have not sent each other */
+    zn_event before_sweep, swept;
+    struct zn_moved moved; /* what was counted last */
     bool backwards;  /* the direction of the last sweep of the pipeline */
     bool has_pending; /* a delayed update */
     double pending_lr;
@@ -186,10 +209,18 @@ bool writes_slots(const zn_engine *e);
 
 bool is_on_nvme(zn_tier tier);
 
-/* A device with memory of its own: gradients leave it for the host in backward, and updated parameters
- * return (ZeRO-Offload). On the cpu device both are the same memory. */
+/* A device with memory of its own: gradients leave it for the host in backward, and updated parameters return
+ * (ZeRO-Offload), or come along the trace (ZeRO-Infinity). On the cpu device host and device are the same memory, and
+ * nothing is copied. */
 bool gradients_leave(const zn_engine *e);
 bool parameters_return(const zn_engine *e);
+bool parameters_come(const zn_engine *e);
+
+/* Own partitions pass through a buffer of their own before they are gathered. */
+bool fetches_parameters(const zn_engine *e);
+
+/* Whether there is an fp32 master besides the working parameter. */
+bool has_master(const zn_engine *e);
 
 /* The device that has the optimizer's states, and the one that has the gradients. */
 zn_device *states_device(const zn_engine *e);
@@ -231,7 +262,7 @@ zn_status gradients_start_pass(zn_engine *e);
 zn_status gradients_end_pass(zn_engine *e);
 zn_status gradients_finish(zn_engine *e); /* all reductions of the step are done */
 
-/* Sums the squares of a unit's own partition into its place in `squares`. */
+/* Sums the squares of a unit's own partition into `squares`, part by part. */
 zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient);
 
 zn_status gathers_init(zn_engine *e);
@@ -239,8 +270,7 @@ void gathers_fini(zn_engine *e);
 zn_status gathers_start_pass(zn_engine *e, bool trains);
 zn_status gathers_acquire(zn_engine *e, const struct zn_part *part, zn_addr *address);
 
-/* Submits the gather of a unit's working parameters after an update or at start, where whole units
- * are kept. */
+/* Submits the gather of a unit's working parameters, where whole units are kept, for when it is updated. */
 zn_status publish_unit(zn_engine *e, int unit);
 
 /* Everyone has what was published: it may change again. */
@@ -254,6 +284,35 @@ zn_status activations_prefetch(zn_engine *e, int64_t index, int64_t n_elements);
 zn_status activations_load(zn_engine *e, int64_t index, zn_addr to, int64_t n_elements);
 zn_status activations_end_pass(zn_engine *e);
 
+/* ---- update.c ---- */
+
+bool needs_updater(const zn_engine *e);
+
+/* Updates of all own elements go on beside the next forward. */
+bool updates_beside(const zn_engine *e);
+
+/* Makes the unit's `updated` pending: an update of it is about to be issued. */
+void update_starts(zn_engine *e, int unit);
+
+/* Along forward: sends the new parameters of units up to this one and the next, where whole units are kept. */
+zn_status updates_publish(zn_engine *e, int unit);
+
+/* What the device does from now on comes after all updates. */
+zn_status updates_await(zn_engine *e);
+
+/* Blocks until the updater has nothing to do. */
+zn_status updates_settle(zn_engine *e);
+
+/* Ends a step with updates in backward. */
+zn_status updates_end(zn_engine *e);
+
+/* The delayed update goes on from the beginning of a step, its parameters are used from its end on. */
+zn_status update_begin(zn_engine *e);
+zn_status update_moment(zn_engine *e, int unit); /* its parameters are about to be used */
+zn_status update_finish_delayed(zn_engine *e);
+
+zn_status update_by_verdict(zn_engine *e, const struct zn_step *step, const struct zn_verdict *v);
+
 /* ---- step.c ---- */
 
 enum { SUM_LOSS, SUM_EVALUATE, N_SUMS }; /* doubles in `sums` */
@@ -265,9 +324,6 @@ zn_status sum_clear(zn_engine *e, int which);
 /* ---- verdict.c ---- */
 
 zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *verdict);
-
-/* The first parameter of a unit whose gradient, at this address, is not finite; -1: none. */
-zn_status find_bad_param(zn_engine *e, int unit, zn_addr gradient, int *bad);
 
 /* ---- pipeline.c, optimizer.c ---- */
 
@@ -285,15 +341,22 @@ zn_status window_flush(zn_engine *e);
 /* Brings the pending gradients of the window's chunk in, or puts them back. Blocks. */
 zn_status window_pending(zn_engine *e, bool back);
 
+size_t n_arrays(const zn_engine *e); /* of fp32, of optimizer states */
 int chunk_of(const zn_engine *e, int64_t own);
 bool chunk_needs_slot(const zn_engine *e, int chunk);
 
 /* Where the parts of a chunk lie, from its first element on; 0 for what is not kept. */
 struct operands {
     zn_addr param, grad, first_moment, second_moment;
-    zn_addr copy; /* the 16-bit working value, or 0 */
+    zn_addr copy; /* the working value where it is apart from its master, or 0 */
 };
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot);
+
+/* Working values from masters. */
+zn_status narrow_values(zn_engine *e, zn_device *device, zn_addr to, zn_addr from, int64_t n);
+
+/* What the slots have under way ends before what the device does next; units that waited for it are updated then. */
+zn_status pipeline_mark(zn_engine *e, zn_device *device);
 
 /* The update of all own elements, or of those of one unit. */
 zn_status optimizer_update(zn_engine *e, const struct update *update);

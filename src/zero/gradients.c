@@ -38,14 +38,32 @@ bool writes_slots(const zn_engine *e)
 
 /* ---- The way from a slot to where the gradient stays ---- */
 
+static zn_status clear_squares(zn_engine *e, int unit)
+{
+    const struct zn_unit *u = &e->units.units[unit];
+    return zn_run_zero(gradients_device(e),
+                       &(struct zn_zero_args){.dst = e->squares.address + (zn_addr)u->first_part * sizeof(zn_exact),
+                                              .n_bytes = u->n_parts * (int64_t)sizeof(zn_exact)});
+}
+
 zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient)
 {
-    zn_addr sum = e->squares.address + (zn_addr)unit * sizeof(zn_exact);
-    ZN_TRY(zn_run_zero(gradients_device(e), &(struct zn_zero_args){.dst = sum, .n_bytes = sizeof(zn_exact)}));
-    return zn_run_sum_squares(gradients_device(e), &(struct zn_sum_squares_args){.sum = sum,
-                                                                       .src = gradient,
-                                                                       .partial = e->partial.address,
-                                                                       .n_elements = e->units.units[unit].partition});
+    const struct zn_unit *u = &e->units.units[unit];
+    ZN_TRY(clear_squares(e, unit));
+    for (int i = 0; i < u->n_parts; i++) {
+        const struct zn_part *part = &e->units.parts[u->first_part + i];
+        struct zn_range own = zn_units_owned(&e->units, part, e->rank);
+        int64_t at = part->place - u->first + own.first - e->rank * u->partition;
+        if (own.n == 0)
+            continue;
+        ZN_TRY(zn_run_sum_squares(gradients_device(e),
+                                  &(struct zn_sum_squares_args){
+                                      .sum = e->squares.address + (zn_addr)(u->first_part + i) * sizeof(zn_exact),
+                                      .src = gradient + (zn_addr)at * sizeof(float),
+                                      .partial = e->partial.address,
+                                      .n_elements = own.n}));
+    }
+    return ZN_OK;
 }
 
 /* Where the sum over ranks ends. */
@@ -93,20 +111,14 @@ static zn_status run_update(void *arg)
     return optimizer_update_unit(e, (int)(us - e->unit_state), &us->update);
 }
 
-/* In backward: a non-finite gradient can no longer be skipped. The update goes on beside the computing. */
+/* In backward: the update goes on beside the computing. A gradient that is not finite can no longer be skipped; the
+ * verdict ends the run. */
 static zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
 {
     struct unit_state *us = &e->unit_state[unit];
-    int bad;
-    zn_exact sum;
-    ZN_TRY(zn_device_read(e->device, &sum, e->squares.address + (zn_addr)unit * sizeof sum, sizeof sum));
-    if (sum.n_bad) {
-        ZN_TRY(find_bad_param(e, unit, gradient, &bad));
-        return zn_fail(ZN_ERR_NUMERIC, "gradient of %s is not finite; with --optimizer-in-backward the run ends here",
-                       bad >= 0 ? e->module->params[bad].name : "a parameter");
-    }
     us->engine = e;
     us->update = (struct update){.device = e->host, .gradient = gradient, .lr = e->lr, .grad_scale = e->grad_scale};
+    update_starts(e, unit);
     us->flight = FLIGHT_UPDATING;
     us->since = e->moment;
     ZN_TRY(zn_device_record(e->device, &us->written));
@@ -118,50 +130,128 @@ static zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
     return zn_device_record(e->host, &us->done);
 }
 
-/* The host adds what arrives to what it has of this step. */
-static zn_status add_on_host(zn_engine *e, int unit, zn_addr arrived, zn_dtype type, bool adds)
+/* ---- A device with memory of its own: gradients leave it ---- */
+
+/* One rank's are rounded to the working precision and need no more. */
+static zn_dtype leaving_type(const zn_engine *e)
 {
+    return e->n_ranks == 1 ? e->options.type : ZN_F32;
+}
+
+static zn_addr half_of(const struct region *region, int half)
+{
+    return region->address + (zn_addr)half * (region->n_bytes / 2);
+}
+
+static zn_status widen(zn_engine *e, zn_addr to, zn_addr from, zn_dtype type, int64_t n)
+{
+    if (type == ZN_F32)
+        return zn_run_copy(e->host, &(struct zn_copy_args){.dst = to, .src = from, .n_bytes = n * (int64_t)sizeof(float)});
+    return zn_run_cast(e->host, &(struct zn_cast_args){
+                                    .dst = to, .src = from, .dst_type = ZN_F32, .src_type = type, .n_elements = n});
+}
+
+/* The host adds what arrives to what it has of this step, in memory or from NVMe. */
+static zn_status take_in(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
     int64_t n = e->units.units[unit].partition;
-    zn_addr home = partition_at(e, &e->gradients, sizeof(float), false, unit);
-    ZN_TRY(zn_run_cast(e->host, &(struct zn_cast_args){.dst = adds ? e->widened.address : home,
-                                                       .src = arrived,
-                                                       .dst_type = ZN_F32,
-                                                       .src_type = type,
-                                                       .n_elements = n}));
-    if (!adds)
+    zn_addr wide = half_of(&e->widened, us->half);
+    zn_addr home = are_on_nvme(e) ? wide : partition_at(e, &e->gradients, sizeof(float), false, unit);
+    ZN_TRY(zn_device_wait(e->host, &us->done));
+    ZN_TRY(widen(e, us->adds ? wide : home, half_of(&e->unpack, us->half), leaving_type(e), n));
+    if (us->adds && are_on_nvme(e))
+        ZN_TRY(zn_device_wait(e->host, &us->prior_read));
+    if (us->adds)
+        ZN_TRY(zn_run_add(e->host, &(struct zn_add_args){.y = home,
+                                                         .a = are_on_nvme(e) ? half_of(&e->earlier, us->half) : home,
+                                                         .b = wide,
+                                                         .n_elements = n}));
+    if (us->final)
+        ZN_TRY(squares_of_unit(e, unit, home));
+    if (us->final && e->options.in_backward) {
+        us->update.gradient = home;
+        ZN_TRY(optimizer_update_unit(e, unit, &us->update));
+    } else if (are_on_nvme(e)) {
+        ZN_TRY(zn_device_record(e->host, &us->taken));
+        return zn_storage_write(e->storage, swap_at(e, unit), pointer_of(home), (size_t)n * sizeof(float), &us->taken,
+                                &us->stored);
+    }
+    return zn_device_record(e->host, &us->stored);
+}
+
+/* Whoever waits for it hears of a failure. */
+static zn_status run_take_in(void *arg)
+{
+    struct unit_state *us = arg;
+    zn_status status = take_in(us->engine, (int)(us - us->engine->unit_state));
+    if (status != ZN_OK)
+        zn_event_set(&us->stored, status, zn_error_message(), zn_clock_now(us->engine->host->clock));
+    return status;
+}
+
+static zn_status wait_stored(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    if (!us->storing)
         return ZN_OK;
-    return zn_run_add(e->host,
-                      &(struct zn_add_args){.y = home, .a = home, .b = e->widened.address, .n_elements = n});
+    us->storing = false;
+    return zn_event_wait(&us->stored, e->device->clock);
+}
+
+/* A half of the buffers is in use until the host has stored what came through it. */
+static zn_status take_half(zn_engine *e, int unit)
+{
+    int half = e->next_leave;
+    if (e->leaving[half] >= 0)
+        ZN_TRY(wait_stored(e, e->leaving[half]));
+    ZN_TRY(wait_stored(e, unit));
+    e->next_leave = 1 - half;
+    e->leaving[half] = unit;
+    e->unit_state[unit].half = half;
+    return ZN_OK;
 }
 
 /* ZeRO-Offload: the sum leaves the device while backward goes on. */
 static zn_status leave_device(zn_engine *e, int unit, zn_addr sum)
 {
     struct unit_state *us = &e->unit_state[unit];
-    int half = e->next_leave;
-    zn_dtype type = e->n_ranks == 1 ? e->options.type : ZN_F32;
-    size_t n = (size_t)e->units.units[unit].partition, size = zn_dtype_bytes(type);
-    zn_addr pack = e->pack.address + (zn_addr)half * (e->pack.n_bytes / 2);
-    zn_addr unpack = e->unpack.address + (zn_addr)half * (e->unpack.n_bytes / 2);
-    e->next_leave = 1 - half;
-    if (e->leaving[half]) /* the half is in use until the host has taken it */
-        ZN_TRY(zn_device_wait(e->device, &e->leave_done[half]));
-    if (e->n_ranks == 1)
-        ZN_TRY(zn_run_cast(e->device, &(struct zn_cast_args){.dst = pack,
+    zn_dtype type = leaving_type(e);
+    size_t n = (size_t)e->units.units[unit].partition;
+    bool packs = e->pack.n_bytes > 0;
+    ZN_TRY(take_half(e, unit));
+    us->engine = e;
+    us->adds = us->arrived;
+    us->final = is_final(e, us);
+    us->arrived = true;
+    us->update = (struct update){.device = e->host, .lr = e->lr, .grad_scale = e->grad_scale};
+    if (us->adds && are_on_nvme(e)) {
+        zn_event_reset(&us->prior_read);
+        ZN_TRY(zn_storage_read(e->storage, swap_at(e, unit), pointer_of(half_of(&e->earlier, us->half)), n * sizeof(float),
+                               NULL, &us->prior_read));
+    }
+    if (packs)
+        ZN_TRY(zn_run_cast(e->device, &(struct zn_cast_args){.dst = half_of(&e->pack, us->half),
                                                              .src = sum,
                                                              .dst_type = type,
                                                              .src_type = ZN_F32,
                                                              .n_elements = (int64_t)n}));
     ZN_TRY(zn_device_record(e->device, &us->written));
-    ZN_TRY(zn_device_copy_out(e->device, unpack, e->n_ranks == 1 ? pack : sum, n * size, &us->written, &us->done));
-    ZN_TRY(zn_device_wait(e->host, &us->done));
-    ZN_TRY(add_on_host(e, unit, unpack, type, us->arrived));
-    us->arrived = true;
-    if (is_final(e, us))
-        ZN_TRY(squares_of_unit(e, unit, partition_at(e, &e->gradients, sizeof(float), false, unit)));
-    e->leaving[half] = true;
-    return zn_device_record(e->host, &e->leave_done[half]);
+    ZN_TRY(zn_device_copy_out(e->device, &(struct zn_transfer){.to = half_of(&e->unpack, us->half),
+                                                               .from = packs ? half_of(&e->pack, us->half) : sum,
+                                                               .n_bytes = n * zn_dtype_bytes(type),
+                                                               .after = {&us->written},
+                                                               .done = &us->done}));
+    zn_event_reset(&us->stored);
+    if (us->final && e->options.in_backward)
+        update_starts(e, unit);
+    us->storing = true;
+    if (e->updater)
+        return zn_stream_submit(e->updater, &(struct zn_task){.run = run_take_in, .arg = us});
+    return run_take_in(us);
 }
+
+/* ---- Sums over ranks ---- */
 
 /* The sum over ranks is there. */
 static zn_status land(zn_engine *e, int unit)
@@ -170,7 +260,12 @@ static zn_status land(zn_engine *e, int unit)
     if (gradients_leave(e)) {
         us->flight = FLIGHT_WRITING;
         us->since = e->moment;
-        return e->plan && e->units.units[unit].n_elements > 0 ? leave_device(e, unit, sum_at(e, unit)) : ZN_OK;
+        if (!e->plan || e->units.units[unit].n_elements == 0)
+            return ZN_OK;
+        zn_status left = leave_device(e, unit, sum_at(e, unit));
+        if (left != ZN_OK)
+            us->flight = FLIGHT_NONE; /* nothing is under way that could be waited for */
+        return left;
     }
     bool final = is_final(e, us), updates = e->options.in_backward && final;
     us->flight = FLIGHT_NONE;
@@ -269,7 +364,7 @@ static zn_status open_slot(zn_engine *e, int unit)
     us->prior = 0;
     for (int i = 0; i < u->n_parts; i++)
         e->gradient_state[u->first_part + i] = GRADIENT_EMPTY;
-    if (!are_on_nvme(e) || (is_first(e, us) && !accumulates(e)))
+    if (!are_on_nvme(e) || gradients_leave(e) || (is_first(e, us) && !accumulates(e)))
         return ZN_OK;
     size_t offset, n_bytes = (size_t)u->partition * sizeof(float);
     ZN_TRY(zn_arena_take(&e->slot_arena, n_bytes, &us->prior_block, &offset));
@@ -306,6 +401,7 @@ static zn_status learn_episode(zn_engine *e, int unit)
 static zn_status start_episode(zn_engine *e, int unit)
 {
     struct unit_state *us = &e->unit_state[unit];
+    ZN_TRY(updates_await(e)); /* they may still read what is written now */
     ZN_TRY(unit_land(e, unit));
     us->open = true;
     us->absent = false;
@@ -397,7 +493,7 @@ static zn_status reduce_unit(zn_engine *e, int unit)
 {
     const struct zn_unit *u = &e->units.units[unit];
     struct unit_state *us = &e->unit_state[unit];
-    bool adds = us->reduced && !gradients_leave(e);
+    bool adds = us->reduced && !gradients_leave(e); /* else the host adds */
     us->reduced = true;
     const struct region *from = us->in_slot ? &e->slots : us->in_again ? &e->again : &e->gradients;
     size_t offset = us->in_slot ? us->slot_offset
@@ -416,7 +512,7 @@ static zn_status reduce_unit(zn_engine *e, int unit)
         .wire = e->options.type,
         .to = pointer_of(sum_at(e, unit)),
         .adds = adds,
-        .after = &us->written,
+        .after = {&us->written},
     };
     ZN_TRY(zn_device_record(e->device, &us->written));
     zn_event_reset(&us->done);
@@ -529,23 +625,18 @@ static zn_status finish_unit(zn_engine *e, int unit)
     us->episode = -1;
     if (are_on_nvme(e)) {
         us->absent = true;
-        ZN_TRY(zn_run_zero(e->device,
-                           &(struct zn_zero_args){.dst = e->squares.address + (zn_addr)unit * sizeof(zn_exact),
-                                                  .n_bytes = sizeof(zn_exact)}));
+        ZN_TRY(clear_squares(e, unit));
         return e->options.in_backward ? start_update(e, unit, 0) : ZN_OK;
     }
     if (needs_reduction(e) && !writes_slots(e))
         return reduce_unit(e, unit);
     zn_addr own = partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), unit);
-    if (gradients_leave(e)) {
-        ZN_TRY(zn_run_zero(e->host, &(struct zn_zero_args){.dst = own, .n_bytes = u->partition * (int64_t)sizeof(float)}));
-        return squares_of_unit(e, unit, own);
-    }
-    ZN_TRY(clear(e, own, u->partition));
-    if (!e->options.in_backward)
+    ZN_TRY(zn_run_zero(gradients_device(e),
+                       &(struct zn_zero_args){.dst = own, .n_bytes = u->partition * (int64_t)sizeof(float)}));
+    if (!e->options.in_backward && !gradients_leave(e))
         return ZN_OK;
     ZN_TRY(squares_of_unit(e, unit, own));
-    return start_update(e, unit, own);
+    return e->options.in_backward ? start_update(e, unit, own) : ZN_OK;
 }
 
 /* At stage 0 every rank updates everything and needs all sums. */
@@ -571,6 +662,8 @@ static zn_status gather_sums(zn_engine *e, int unit)
 
 zn_status gradients_finish(zn_engine *e)
 {
+    for (int u = 0; u < e->units.n_units; u++) /* nothing else is at work on the host from here on */
+        ZN_TRY(wait_stored(e, u));
     for (int u = 0; u < e->units.n_units; u++)
         ZN_TRY(finish_unit(e, u));
     for (int u = 0; u < e->units.n_units; u++) {
@@ -578,6 +671,8 @@ zn_status gradients_finish(zn_engine *e)
         ZN_TRY(gather_sums(e, u));
     }
     ZN_TRY(gradients_end_pass(e));
+    if (e->options.in_backward)
+        ZN_TRY(updates_end(e));
     for (int u = 0; u < e->units.n_units; u++)
         e->unit_state[u].reduced = e->unit_state[u].arrived = false;
     for (int i = 0; i < 2 * e->units.n_parts; i++)

@@ -59,7 +59,7 @@ static zn_status update_part(zn_engine *e, const struct zn_part *part, const str
                          .grad = offset_by(chunk->grad, at, sizeof(float)),
                          .first_moment = offset_by(chunk->first_moment, at, sizeof(float)),
                          .second_moment = offset_by(chunk->second_moment, at, sizeof(float)),
-                         .copy = offset_by(chunk->copy, at, width_of_params(e))};
+                         .copy = e->options.type != ZN_F32 ? offset_by(chunk->copy, at, width_of_params(e)) : 0};
     double decay = p->ndim >= 2 ? e->options.weight_decay : 0;
     return e->options.optimizer == ZN_SGD ? update_sgd(e, &x, n, decay, update)
                                           : update_adam(e, &x, n, decay, update);

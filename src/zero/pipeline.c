@@ -8,12 +8,11 @@
 #include "base/size.h"
 #include "zero/engine_private.h"
 
-/* fp32 arrays of optimizer states. */
-static size_t n_arrays(const zn_engine *e)
+size_t n_arrays(const zn_engine *e)
 {
     const struct zn_engine_options *o = &e->options;
     size_t moments = o->optimizer != ZN_SGD ? 2 : o->momentum != 0 ? 1 : 0;
-    return moments + (o->type != ZN_F32);
+    return moments + has_master(e);
 }
 
 static bool params_on_nvme(const zn_engine *e)
@@ -31,15 +30,16 @@ static bool states_on_nvme(const zn_engine *e, int chunk)
     return e->chunks[chunk].first >= e->cached && n_arrays(e) > 0;
 }
 
-/* Working parameters that are not where the update is computed pass through the slot. */
+/* Working parameters that are not where the update is computed pass through the slot; in fp32 they return as their
+ * masters. */
 static bool params_pass(const zn_engine *e)
 {
-    return params_on_nvme(e) || parameters_return(e);
+    return params_on_nvme(e) || (parameters_return(e) && e->options.type != ZN_F32);
 }
 
 bool chunk_needs_slot(const zn_engine *e, int chunk)
 {
-    return states_on_nvme(e, chunk) || params_pass(e) || grads_on_nvme(e);
+    return states_on_nvme(e, chunk) || params_on_nvme(e) || parameters_return(e) || grads_on_nvme(e);
 }
 
 static zn_status list_chunks(zn_engine *e)
@@ -116,7 +116,7 @@ static zn_status place_slots(zn_engine *e)
 zn_status pipeline_init(zn_engine *e)
 {
     for (int s = 0; s < PIPELINE_SLOTS; s++) {
-        e->slots_of_pipeline[s].chunk = -1;
+        e->slots_of_pipeline[s].chunk = e->slots_of_pipeline[s].marks = -1;
         for (int k = 0; k < N_TRANSFERS; k++)
             zn_event_init(&e->slots_of_pipeline[s].done[k]);
         zn_event_init(&e->slots_of_pipeline[s].computed);
@@ -195,6 +195,14 @@ static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int
                     (size_t)c->n * element);
 }
 
+zn_status narrow_values(zn_engine *e, zn_device *device, zn_addr to, zn_addr from, int64_t n)
+{
+    if (e->options.type == ZN_F32)
+        return zn_run_copy(device, &(struct zn_copy_args){.dst = to, .src = from, .n_bytes = n * (int64_t)sizeof(float)});
+    return zn_run_cast(device, &(struct zn_cast_args){
+                                   .dst = to, .src = from, .dst_type = e->options.type, .src_type = ZN_F32, .n_elements = n});
+}
+
 /* ZeRO-Offload: a finished chunk goes back to the device while the next is updated. */
 static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot *slot)
 {
@@ -202,64 +210,59 @@ static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot 
     zn_addr to = own_at(e, &e->parameters, width, keeps_parameters(e), c->unit, c->first - own_first(e, c->unit));
     if (!e->plan)
         return ZN_OK;
-    ZN_TRY(zn_device_copy_in(e->device, to, slot->param, (size_t)c->n * width, &slot->computed, &slot->done[WRITE_PARAM]));
+    struct operands x = operands_of(e, (int)(c - e->chunks), slot);
+    ZN_TRY(zn_device_copy_in(e->device, &(struct zn_transfer){.to = to,
+                                                              .from = x.copy ? x.copy : x.param,
+                                                              .n_bytes = (size_t)c->n * width,
+                                                              .after = {&slot->computed},
+                                                              .done = &slot->done[WRITE_PARAM]}));
     slot->pending[WRITE_PARAM] = true;
     return ZN_OK;
 }
 
-static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int kind)
+static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int kind, bool delayed)
 {
     const struct chunk *c = &e->chunks[chunk];
     size_t width = width_of_params(e);
+    uint64_t base = delayed ? e->swap_next.offset : e->swap_parameters.offset;
     if (parameters_return(e))
-        return kind == WRITE_PARAM ? return_params(e, c, slot) : ZN_OK;
+        return kind == WRITE_PARAM && !delayed ? return_params(e, c, slot) : ZN_OK;
     if (!params_on_nvme(e))
         return ZN_OK;
-    return transfer(e, slot, kind, e->swap_parameters.offset + (uint64_t)c->first * width, slot->param,
-                    (size_t)c->n * width);
+    return transfer(e, slot, kind, base + (uint64_t)c->first * width, slot->param, (size_t)c->n * width);
 }
 
-static zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, zn_device *device)
+static zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
 {
     const struct chunk *c = &e->chunks[chunk];
+    const struct unit_state *us = &e->unit_state[c->unit];
+    const struct extent *from = update->delayed ? &e->swap_pending : &e->swap_gradients;
     if (!grads_on_nvme(e))
         return ZN_OK;
-    if (e->unit_state[c->unit].absent)
-        return zn_run_zero(device, &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
-    return transfer(e, slot, READ_GRAD, e->swap_gradients.offset + (uint64_t)c->first * sizeof(float), slot->grad,
+    if (update->delayed ? us->pending_absent : us->absent)
+        return zn_run_zero(update->device,
+                           &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
+    return transfer(e, slot, READ_GRAD, from->offset + (uint64_t)c->first * sizeof(float), slot->grad,
                     (size_t)c->n * sizeof(float));
 }
 
-/* In fp32 the parameter is its own master, and read; with 16 bits it is only written. */
+/* A parameter that is its own master is read; one that has another is only written. */
 static zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
 {
     if (slot->chunk != chunk) {
         slot->chunk = -1;
         ZN_TRY(transfer_states(e, chunk, slot, READ_STATES));
-        if (e->options.type == ZN_F32)
-            ZN_TRY(transfer_param(e, chunk, slot, READ_PARAM));
+        if (!has_master(e))
+            ZN_TRY(transfer_param(e, chunk, slot, READ_PARAM, false));
     }
     return ZN_OK;
 }
 
-static zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot)
+static zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
 {
     e->chunk_written[chunk] = 1;
     ZN_TRY(transfer_states(e, chunk, slot, WRITE_STATES));
-    return transfer_param(e, chunk, slot, WRITE_PARAM);
-}
-
-/* 16-bit parameters on NVMe are never read here: all of a chunk's are made from the masters. */
-static zn_status narrow_chunk(zn_engine *e, int chunk, const struct slot *slot, zn_device *device)
-{
-    struct operands x = operands_of(e, chunk, slot);
-    if (!params_pass(e) || e->options.type == ZN_F32)
-        return ZN_OK;
-    return zn_run_cast(device, &(struct zn_cast_args){.dst = x.copy,
-                                                      .src = x.param,
-                                                      .dst_type = e->options.type,
-                                                      .src_type = ZN_F32,
-                                                      .n_elements = e->chunks[chunk].n});
+    return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
 }
 
 /* ---- The window: one chunk at a time, by hand ---- */
@@ -271,7 +274,7 @@ zn_status window_flush(zn_engine *e)
         return ZN_OK;
     e->window_dirty = false;
     ZN_TRY(zn_device_record(states_device(e), &slot->computed));
-    ZN_TRY(write_chunk(e, slot->chunk, slot));
+    ZN_TRY(write_chunk(e, slot->chunk, slot, false));
     return slot_wait(e, slot);
 }
 
@@ -293,7 +296,9 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **window)
     if (e->chunk_written[chunk]) {
         ZN_TRY(read_chunk(e, chunk, slot));
         ZN_TRY(slot_wait(e, slot));
-        ZN_TRY(narrow_chunk(e, chunk, slot, states_device(e)));
+        struct operands x = operands_of(e, chunk, slot);
+        if (x.copy && params_pass(e)) /* working values that have masters are not read: they are made from them */
+            ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->chunks[chunk].n));
     } else {
         size_t states = n_arrays(e) * CHUNK_ELEMENTS * sizeof(float), param = CHUNK_ELEMENTS * width_of_params(e);
         if (slot->states)
@@ -310,7 +315,11 @@ zn_status window_pending(zn_engine *e, bool back)
     struct slot *slot = &e->slots_of_pipeline[0];
     const struct chunk *c = &e->chunks[slot->chunk];
     uint64_t offset = e->swap_pending.offset + (uint64_t)c->first * sizeof(float);
-    ZN_TRY(zn_device_record(e->device, &slot->computed));
+    if (!back && e->unit_state[c->unit].pending_absent)
+        return zn_run_zero(states_device(e),
+                           &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
+    e->unit_state[c->unit].pending_absent = false;
+    ZN_TRY(zn_device_record(states_device(e), &slot->computed));
     ZN_TRY(transfer(e, slot, back ? WRITE_STATES : READ_GRAD, offset, slot->grad, (size_t)c->n * sizeof(float)));
     return slot_wait(e, slot);
 }
@@ -320,7 +329,7 @@ zn_status window_pending(zn_engine *e, bool back)
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot)
 {
     const struct chunk *c = &e->chunks[chunk];
-    bool mixed = e->options.type != ZN_F32, swapped = states_on_nvme(e, chunk);
+    bool mixed = has_master(e), swapped = states_on_nvme(e, chunk);
     int64_t at = c->first - own_first(e, c->unit);
     zn_addr array = swapped ? slot->states : 0;
     zn_addr step = (zn_addr)c->n * sizeof(float);
@@ -342,7 +351,7 @@ struct operands operands_of(const zn_engine *e, int chunk, const struct slot *sl
                                  : own_at(e, &e->gradients, sizeof(float), keeps_gradients(e), c->unit, at),
         .first_moment = state[1],
         .second_moment = state[2],
-        .copy = mixed ? working : 0,
+        .copy = e->options.type != ZN_F32 || (mixed && !parameters_return(e)) ? working : 0,
     };
 }
 
@@ -361,14 +370,50 @@ static struct slot *choose_slot(zn_engine *e, int chunk)
 }
 
 /* What is read into the slot next comes after all that is under way in it. */
-static zn_status slot_empty(struct slot *slot, zn_device *device)
+static zn_status slot_empty(zn_engine *e, struct slot *slot, zn_device *device)
 {
     for (int k = 0; k < N_TRANSFERS; k++) {
         if (slot->pending[k])
             ZN_TRY(zn_device_wait(device, &slot->done[k]));
         slot->pending[k] = false;
     }
+    if (slot->marks >= 0) {
+        e->unit_state[slot->marks].marked = true;
+        ZN_TRY(zn_device_record(device, &e->unit_state[slot->marks].updated));
+        slot->marks = -1;
+    }
     return zn_device_record(device, &slot->computed);
+}
+
+zn_status pipeline_mark(zn_engine *e, zn_device *device)
+{
+    bool emptied[PIPELINE_SLOTS] = {false};
+    for (int i = 0; i < PIPELINE_SLOTS; i++) { /* in the order of their visits */
+        int next = -1;
+        for (int s = 0; s < PIPELINE_SLOTS; s++) {
+            if (!emptied[s] && (next < 0 || e->slots_of_pipeline[s].visit < e->slots_of_pipeline[next].visit))
+                next = s;
+        }
+        emptied[next] = true;
+        ZN_TRY(slot_empty(e, &e->slots_of_pipeline[next], device));
+    }
+    return ZN_OK;
+}
+
+/* The last chunk of the unit is updated: when it is where it is read from, the unit is. */
+static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const struct update *update)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    if (update->delayed)
+        return ZN_OK;
+    if (params_on_nvme(e)) {
+        slot->marks = unit;
+        return ZN_OK;
+    }
+    us->marked = true;
+    if (parameters_return(e)) /* the copies before it have ended when it has */
+        return zn_device_copy_in(e->device, &(struct zn_transfer){.done = &us->updated});
+    return zn_device_record(update->device, &us->updated);
 }
 
 static zn_status start_chunk(zn_engine *e, int chunk, const struct update *update, struct slot **chosen)
@@ -376,10 +421,10 @@ static zn_status start_chunk(zn_engine *e, int chunk, const struct update *updat
     struct slot *slot = choose_slot(e, chunk);
     slot->visit = ++e->visits;
     *chosen = slot;
-    ZN_TRY(slot_empty(slot, update->device));
+    ZN_TRY(slot_empty(e, slot, update->device));
     ZN_TRY(read_chunk(e, chunk, slot));
     if (!update->gradient)
-        ZN_TRY(read_grad(e, chunk, slot, update->device));
+        ZN_TRY(read_grad(e, chunk, slot, update));
     slot->chunk = chunk;
     return ZN_OK;
 }
@@ -394,15 +439,22 @@ static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const 
         slot->pending[k] = false;
     }
     struct operands x = operands_of(e, chunk, slot);
+    int64_t at = c->first - own_first(e, c->unit);
     if (update->gradient)
-        x.grad = update->gradient + (zn_addr)(c->first - own_first(e, c->unit)) * sizeof(float);
-    if (e->options.frozen) /* what is not updated is written all the same */
-        ZN_TRY(narrow_chunk(e, chunk, slot, update->device));
+        x.grad = update->gradient + (zn_addr)at * sizeof(float);
+    if (update->delayed && !grads_on_nvme(e))
+        x.grad = own_at(e, &e->pending, sizeof(float), keeps_gradients(e), c->unit, at);
+    if (update->delayed && !params_on_nvme(e))
+        x.copy = e->next.address + (zn_addr)c->first * width_of_params(e);
+    if (e->options.frozen && x.copy) /* what is not updated is written all the same */
+        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
     ZN_TRY(update_chunk(e, chunk, &x, update));
+    if (e->options.type == ZN_F32 && x.copy)
+        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
     if (!swapped)
         return ZN_OK;
     ZN_TRY(zn_device_record(update->device, &slot->computed));
-    return write_chunk(e, chunk, slot);
+    return write_chunk(e, chunk, slot, update->delayed);
 }
 
 /* Chunks first … first+n-1, or the other way round. */
@@ -421,18 +473,17 @@ static zn_status sweep(zn_engine *e, int first, int n, bool backwards, const str
         ZN_TRY(finish_chunk(e, chunk, ahead[i % (PIPELINE_AHEAD + 1)], update));
         int beside = backwards ? chunk - 1 : chunk + 1;
         bool whole = i == n - 1 || e->chunks[beside].unit != unit;
-        if (whole && update->publishes && !keeps_optimizer(e)) {
-            if (parameters_return(e)) /* all of it is on the device again */
-                ZN_TRY(pipeline_drain(e));
+        if (whole)
+            ZN_TRY(mark_unit(e, unit, ahead[i % (PIPELINE_AHEAD + 1)], update));
+        if (whole && update->publishes && !keeps_optimizer(e))
             ZN_TRY(publish_unit(e, unit));
-        }
     }
     return ZN_OK;
 }
 
 zn_status optimizer_update(zn_engine *e, const struct update *update)
 {
-    bool backwards = e->pipeline.n_bytes > 0 && e->backwards;
+    bool backwards = e->pipeline.n_bytes > 0 && e->backwards && !update->in_order;
     e->backwards = !e->backwards;
     return sweep(e, 0, e->n_chunks, backwards, update);
 }

@@ -52,6 +52,7 @@ static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands 
 {
     const struct chunk *c = &e->chunks[chunk];
     struct slot *slot = NULL;
+    ZN_TRY(updates_settle(e));
     if (chunk_needs_slot(e, chunk)) {
         ZN_TRY(window_open(e, chunk, &slot));
         if (changes && state != ZN_STATE_PENDING)
@@ -73,16 +74,13 @@ static zn_status leave(zn_engine *e, zn_state state)
     return swapped ? window_pending(e, true) : ZN_OK;
 }
 
-/* The 16-bit working values follow their masters. */
+/* The working values follow their masters. */
 static zn_status narrow(zn_engine *e, const struct operands *x, const struct run *run)
 {
-    if (e->options.type == ZN_F32)
+    if (!x->copy)
         return ZN_OK;
-    return zn_run_cast(states_device(e), &(struct zn_cast_args){.dst = x->copy + (zn_addr)run->at * width_of_params(e),
-                                                         .src = state_at(x, ZN_STATE_MASTER, run->at),
-                                                         .dst_type = e->options.type,
-                                                         .src_type = ZN_F32,
-                                                         .n_elements = run->n});
+    return narrow_values(e, states_device(e), x->copy + (zn_addr)run->at * width_of_params(e),
+                         state_at(x, ZN_STATE_MASTER, run->at), run->n);
 }
 
 bool zn_engine_has_state(const zn_engine *e, zn_state state)
@@ -182,7 +180,9 @@ zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
 
 zn_status zn_engine_publish(zn_engine *e)
 {
+    ZN_TRY(updates_settle(e));
     ZN_TRY(window_flush(e));
+    e->next_publish = e->units.n_units;
     if (keeps_optimizer(e))
         return ZN_OK;
     for (int u = 0; u < e->units.n_units; u++)

@@ -115,55 +115,15 @@ static zn_status run_micro_batches(zn_engine *e, const struct zn_step *step)
     return ZN_OK;
 }
 
-static void swap_regions(struct region *a, struct region *b)
+static void count_moved(zn_engine *e)
 {
-    struct region c = *a;
-    *a = *b;
-    *b = c;
+    if (e->storage)
+        e->moved = (struct zn_moved){zn_storage_bytes_read(e->storage), zn_storage_bytes_written(e->storage)};
 }
 
-/* What was `gradients` becomes `pending`, and the other way round. */
-static void exchange_gradients(zn_engine *e)
+struct zn_moved zn_engine_moved(const zn_engine *e)
 {
-    struct extent x = e->swap_gradients;
-    e->swap_gradients = e->swap_pending;
-    e->swap_pending = x;
-    swap_regions(&e->gradients, &e->pending);
-}
-
-static zn_status apply(zn_engine *e, double lr, float grad_scale)
-{
-    e->n_updates++;
-    ZN_TRY(gathers_wait_published(e)); /* where no forward came between two updates */
-    return optimizer_update(
-        e, &(struct update){.device = states_device(e), .lr = lr, .grad_scale = grad_scale, .publishes = true});
-}
-
-/* ZeRO-Offload's delayed parameter update: this step's gradients wait, those of the step before are
- * applied. */
-static zn_status delay(zn_engine *e, double lr, float grad_scale)
-{
-    exchange_gradients(e); /* the present ones are `pending` now, and the older ones in their place */
-    if (e->has_pending)
-        ZN_TRY(apply(e, e->pending_lr, e->pending_scale));
-    e->has_pending = true;
-    e->pending_lr = lr;
-    e->pending_scale = grad_scale;
-    return ZN_OK;
-}
-
-static bool is_delayed(const zn_engine *e)
-{
-    return e->options.delay_after >= 0 && (e->has_pending || e->n_updates >= e->options.delay_after);
-}
-
-static zn_status update(zn_engine *e, const struct zn_step *step, const struct zn_verdict *v)
-{
-    double clip = e->options.clip, factor = clip > 0 ? clip / (v->norm + 1e-6) : 1;
-    float grad_scale = (float)((factor < 1 ? factor : 1) / step->loss_scale);
-    if (is_delayed(e))
-        return delay(e, step->lr, grad_scale);
-    return apply(e, step->lr, grad_scale);
+    return e->moved;
 }
 
 zn_status zn_engine_step(zn_engine *e, const struct zn_step *step, struct zn_verdict *verdict)
@@ -174,24 +134,21 @@ zn_status zn_engine_step(zn_engine *e, const struct zn_step *step, struct zn_ver
         e->grad_scale = (float)(1 / step->loss_scale);
         e->n_updates++;
     }
+    ZN_TRY(update_begin(e));
     ZN_TRY(run_micro_batches(e, step));
     ZN_TRY(gradients_finish(e));
     ZN_TRY(verdict_reach(e, step->loss_scale, &v));
     if (e->options.in_backward && v.skipped)
         return zn_fail(ZN_ERR_NUMERIC, "%s; with --optimizer-in-backward the run ends here", v.reason);
+    ZN_TRY(update_finish_delayed(e));
+    if (updates_beside(e))
+        count_moved(e);
     if (!v.skipped && !e->options.in_backward)
-        ZN_TRY(update(e, step, &v));
+        ZN_TRY(update_by_verdict(e, step, &v));
+    if (!updates_beside(e))
+        count_moved(e);
     *verdict = v;
     return ZN_OK;
-}
-
-zn_status zn_engine_finish(zn_engine *e)
-{
-    if (!e->has_pending)
-        return ZN_OK;
-    exchange_gradients(e);
-    e->has_pending = false;
-    return apply(e, e->pending_lr, e->pending_scale);
 }
 
 zn_status zn_engine_evaluate(zn_engine *e, const int32_t *ids, const int32_t *targets, double *loss)

@@ -92,9 +92,9 @@ static void requests_wait_for_each_other_and_for_events(void **state)
     begin(&w, 2, 2);
     zn_event_init(&computed);
     zn_event_set(&computed, ZN_OK, NULL, 5);
-    struct zn_gather gather = {.from = &w.part, .n_bytes = 100000000000, .after = &computed};
+    struct zn_gather gather = {.from = &w.part, .n_bytes = 100000000000, .after = {&computed}};
     assert_int_equal(zn_comm_gather(w.comm, &gather, NULL), ZN_OK);
-    gather.after = NULL;
+    gather.after[0] = NULL;
     assert_int_equal(zn_comm_gather(w.comm, &gather, &w.done), ZN_OK);
     assert_int_equal(zn_event_wait(&w.done, &w.clock), ZN_OK);
     assert_seconds(zn_clock_now(&w.clock), 5 + 2 * (1 + 1e-5));

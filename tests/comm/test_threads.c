@@ -110,7 +110,7 @@ static void gather_after_an_event(const struct world *w)
     struct zn_gather gather = {.from = &part,
                                .n_bytes = sizeof(int),
                                .to = (unsigned char *)all,
-                               .after = w->rank == 1 ? &before : NULL};
+                               .after = {w->rank == 1 ? &before : NULL}};
     CHECK(zn_comm_gather(w->comm, &gather, &done) == ZN_OK);
     if (w->rank == 1) {
         *(int *)(void *)part.address = 5; /* before the event, so it must be seen */
@@ -142,7 +142,7 @@ static zn_status gather_once(const struct world *w, struct zn_shared *part, int 
                                .from = part,
                                .n_bytes = n_bytes,
                                .to = to,
-                               .after = after};
+                               .after = {after}};
     zn_status status = zn_comm_gather(w->comm, &gather, &done);
     if (status == ZN_OK)
         status = zn_event_wait(&done, w->clock);

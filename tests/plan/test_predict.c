@@ -84,14 +84,12 @@ static zn_status run_steps(struct rank *r, zn_engine *engine)
     for (int i = 0; i < 3; i++) { /* the last counts: it is like all that would follow */
         r->gathered = zn_comm_sent(r->comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(r->comm, ZN_COMM_GATHER_GRAD);
         r->reduced = zn_comm_sent(r->comm, ZN_COMM_REDUCE_GRAD);
-        r->nvme_read = r->storage ? zn_storage_bytes_read(r->storage) : 0;
-        r->nvme_write = r->storage ? zn_storage_bytes_written(r->storage) : 0;
+        r->nvme_read = zn_engine_moved(engine).read;
+        r->nvme_write = zn_engine_moved(engine).written;
         ZN_TRY(zn_engine_step(engine, &step, &verdict));
     }
-    if (r->storage) {
-        r->nvme_read = zn_storage_bytes_read(r->storage) - r->nvme_read;
-        r->nvme_write = zn_storage_bytes_written(r->storage) - r->nvme_write;
-    }
+    r->nvme_read = zn_engine_moved(engine).read - r->nvme_read;
+    r->nvme_write = zn_engine_moved(engine).written - r->nvme_write;
     r->gathered = zn_comm_sent(r->comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(r->comm, ZN_COMM_GATHER_GRAD) - r->gathered;
     r->reduced = zn_comm_sent(r->comm, ZN_COMM_REDUCE_GRAD) - r->reduced;
     return ZN_OK;
@@ -116,13 +114,15 @@ static void *run_rank(void *arg)
 {
     struct rank *r = arg;
     zn_ledger ledger;
-    zn_device *device = NULL;
+    zn_device *device = NULL, *host = NULL;
     zn_engine *engine = NULL;
     zn_ledger_init(&ledger);
     r->status = zn_device_create_cpu(&ledger, r->clock, 1, NULL, &device);
     if (r->status == ZN_OK)
         r->status = open_storage(r);
-    const struct zn_world world = {.device = device, .comm = r->comm, .storage = r->storage};
+    if (r->status == ZN_OK && zn_engine_wants_host(&r->setup->engine))
+        r->status = zn_device_create_cpu(&ledger, r->clock, 1, NULL, &host);
+    const struct zn_world world = {.device = device, .host = host, .comm = r->comm, .storage = r->storage};
     if (r->status == ZN_OK)
         r->status = zn_engine_create(&world, r->setup->model->module, &r->setup->engine, r->plan, &engine);
     const zn_module *module = r->setup->model->module;
@@ -133,6 +133,7 @@ static void *run_rank(void *arg)
     memcpy(r->ledger, ledger.tier_peak, sizeof r->ledger);
     zn_engine_destroy(engine);
     zn_storage_destroy(r->storage);
+    zn_device_destroy(host);
     zn_device_destroy(device);
     zn_comm_destroy(r->comm);
     return NULL;

@@ -83,25 +83,21 @@ static zn_status sim_wait(zn_device *device, zn_event *event)
     return zn_stream_submit(((struct sim *)device)->compute, &(struct zn_task){.after = {event}});
 }
 
-static zn_status sim_copy(struct sim *sim, zn_stream *stream, size_t n_bytes, zn_event *after, zn_event *done)
+static zn_status sim_copy(struct sim *sim, zn_stream *stream, const struct zn_transfer *t)
 {
-    return zn_stream_submit(stream, &(struct zn_task){.seconds = (double)n_bytes / sim->rates.link_bytes,
-                                                      .after = {after},
-                                                      .done = done});
+    return zn_stream_submit(stream, &(struct zn_task){.seconds = (double)t->n_bytes / sim->rates.link_bytes,
+                                                      .after = {t->after[0], t->after[1]},
+                                                      .done = t->done});
 }
 
-static zn_status sim_copy_out(zn_device *device, zn_addr host, zn_addr src, size_t n_bytes, zn_event *after,
-                              zn_event *done)
+static zn_status sim_copy_out(zn_device *device, const struct zn_transfer *transfer)
 {
-    (void)host, (void)src;
-    return sim_copy((struct sim *)device, ((struct sim *)device)->out, n_bytes, after, done);
+    return sim_copy((struct sim *)device, ((struct sim *)device)->out, transfer);
 }
 
-static zn_status sim_copy_in(zn_device *device, zn_addr dst, zn_addr host, size_t n_bytes, zn_event *after,
-                             zn_event *done)
+static zn_status sim_copy_in(zn_device *device, const struct zn_transfer *transfer)
 {
-    (void)dst, (void)host;
-    return sim_copy((struct sim *)device, ((struct sim *)device)->in, n_bytes, after, done);
+    return sim_copy((struct sim *)device, ((struct sim *)device)->in, transfer);
 }
 
 #define SIM_OPS                                                                                    \
