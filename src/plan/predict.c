@@ -128,19 +128,6 @@ static struct zn_sim_machine machine_of(const struct zn_plan_setup *s)
         .nvme_bytes = c->host_nvme.alone > 0 ? zn_link_rate(&c->host_nvme, n_local) : 1};
 }
 
-/* The engine has a path for devices with memory of their own as far as this; beyond it, what they copy is taken
- * from the papers' formulas. */
-static bool has_path(const struct zn_plan_setup *s)
-{
-    const struct zn_engine_options *o = &s->engine;
-    const struct zn_offload *off = &o->offload;
-    bool on_host = off->optimizer == ZN_TIER_HOST;
-    if (s->cluster->device.is_host || off->parameters != ZN_TIER_DEVICE || off->activations != ZN_TIER_DEVICE ||
-        off->optimizer == ZN_TIER_NVME || off->gradients != off->optimizer)
-        return false;
-    return !on_host || (o->type != ZN_F32 && o->delay_after < 0 && !o->in_backward && (o->stage >= 2 || s->n_ranks == 1));
-}
-
 static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_plan *plan, struct zn_prediction *p)
 {
     struct zn_sim_step step;
@@ -150,7 +137,7 @@ static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_pla
     p->reduce = step.reduce;
     p->nvme_read = step.nvme_read;
     p->nvme_write = step.nvme_write;
-    p->host_bytes = s->engine.is_apart ? step.host_bytes : (uint64_t)plan_host_bytes(s, plan);
+    p->host_bytes = step.host_bytes;
     plan_predict_seconds(s, p);
     return ZN_OK;
 }
@@ -159,9 +146,9 @@ enum wanted { ALL, ALL_IF_FITS, MEMORY };
 
 static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, struct zn_prediction *prediction)
 {
-    struct zn_plan_setup with_path = *setup;
-    const struct zn_plan_setup *s = &with_path;
-    with_path.engine.is_apart = has_path(setup);
+    struct zn_plan_setup apart = *setup;
+    const struct zn_plan_setup *s = &apart;
+    apart.engine.is_apart = !setup->cluster->device.is_host;
     zn_engine_plan plan = {0};
     struct zn_prediction p = {.bound = ZN_BOUND_MEMORY};
     ZN_TRY(zn_plan_check(s));

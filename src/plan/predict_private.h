@@ -7,9 +7,6 @@
 /* The part of a device that a rank has: ranks of a processor may share it. */
 double plan_device_share(const struct zn_plan_setup *setup);
 
-/* Bytes over the link of a device that has memory of its own, by the papers' formulas. */
-double plan_host_bytes(const struct zn_plan_setup *setup, const zn_engine_plan *plan);
-
 /* Sets work, seconds, rates and the bound from the bytes that are there. */
 void plan_predict_seconds(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
 

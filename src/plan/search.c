@@ -52,12 +52,23 @@ static zn_tier tier_of(int chosen, zn_tier rung)
     return chosen >= 0 ? (zn_tier)chosen : rung;
 }
 
+/* On a device with memory of its own an update finds all it needs on one side of the link. */
+static bool has_path(const struct zn_plan_setup *s, const struct zn_choices *c, const struct rung *r, int stage)
+{
+    bool away = tier_of(c->optimizer, r->optimizer) != DEVICE;
+    if (s->cluster->device.is_host)
+        return true;
+    if ((c->gradients >= 0 && (c->gradients != DEVICE) != away) || (tier_of(c->parameters, r->parameters) != DEVICE && !away))
+        return false;
+    return !away || stage >= 2 || s->n_ranks == 1;
+}
+
 /* Whether the rung differs from others by what may be chosen, and has a place for it. */
 static bool is_tried(const struct zn_plan_setup *s, const struct zn_choices *c, const struct rung *r, int stage)
 {
     bool needs_three = tier_of(c->parameters, r->parameters) != DEVICE;
     if ((c->optimizer < 0 && !is_there(s, r->optimizer)) || (c->activations < 0 && !is_there(s, r->activations)) ||
-        (c->parameters < 0 && !is_there(s, r->parameters)))
+        (c->parameters < 0 && !is_there(s, r->parameters)) || !has_path(s, c, r, stage))
         return false;
     if (c->stage >= 0)
         return stage == c->stage && (!needs_three || stage == 3);
@@ -147,6 +158,7 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
                         struct zn_prediction *prediction)
 {
     struct zn_engine_options before = {0};
+    bool tried = false;
     *found = false;
     for (int r = 0; r < N_RUNGS; r++) {
         for (int stage = 0; stage <= 3; stage++) {
@@ -154,6 +166,7 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
             if (!is_tried(setup, &f->choices, &ladder[r], stage))
                 continue;
             apply(setup, &f->choices, &ladder[r], stage);
+            tried = true;
             if (memcmp(&setup->engine, &before, sizeof before) == 0) /* what differs is fixed */
                 continue;
             before = setup->engine;
@@ -166,6 +179,9 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
             zn_prediction_fini(&p);
         }
     }
+    if (!tried)
+        return zn_fail(ZN_ERR_USAGE, "a device with memory of its own has the optimizer and its gradients, or the host has; "
+                                     "--offload-param goes with --offload-optimizer, and that with --stage 2 or 3");
     return ZN_OK;
 }
 

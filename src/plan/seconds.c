@@ -54,30 +54,6 @@ static double update_rate(const struct zn_plan_setup *s)
     return s->cluster->host_rate / zn_plan_ranks_per_node(s);
 }
 
-/* Gradients leave and new parameters come back for an update on the host; parameters kept there come for forward and for backward;
- * activation checkpoints go and come back. */
-double plan_host_bytes(const struct zn_plan_setup *s, const zn_engine_plan *plan)
-{
-    const struct zn_engine_options *o = &s->engine;
-    const struct zn_offload *off = &o->offload;
-    double own = own_elements(s), width = (double)zn_dtype_bytes(o->type), bytes = 0;
-    double passes = o->vertical ? 1 : (double)o->accumulate;
-    bool every = o->stage >= 2 || o->reduce_every;
-    if (s->cluster->device.is_host)
-        return 0;
-    if (off->gradients != ZN_TIER_DEVICE)
-        bytes += own * 4 * (every ? passes : 1);
-    else if (off->optimizer != ZN_TIER_DEVICE)
-        bytes += own * 4;
-    if (off->optimizer != ZN_TIER_DEVICE && off->parameters == ZN_TIER_DEVICE)
-        bytes += own * width;
-    if (off->parameters != ZN_TIER_DEVICE)
-        bytes += own * width * 2 * passes;
-    if (off->activations != ZN_TIER_DEVICE)
-        bytes += 2 * passes * (double)plan->n_saved * (double)plan->saved_elements * width;
-    return bytes;
-}
-
 /* ---- Time ---- */
 
 /* The part of a rank's bytes that goes between nodes. */
