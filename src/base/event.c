@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 void zn_event_init(zn_event *event)
@@ -17,11 +18,12 @@ void zn_event_init(zn_event *event)
     event->done = false;
     event->status = ZN_OK;
     event->time = 0;
-    event->message[0] = '\0';
+    event->message = NULL;
 }
 
 void zn_event_fini(zn_event *event)
 {
+    free(event->message);
     pthread_cond_destroy(&event->changed);
     pthread_mutex_destroy(&event->lock);
 }
@@ -39,7 +41,8 @@ void zn_event_set(zn_event *event, zn_status status, const char *message, double
     event->done = true;
     event->status = status;
     event->time = time;
-    snprintf(event->message, sizeof event->message, "%s", message ? message : "");
+    free(event->message);
+    event->message = status != ZN_OK && message ? strdup(message) : NULL;
     pthread_cond_broadcast(&event->changed);
     pthread_mutex_unlock(&event->lock);
 }
@@ -67,7 +70,7 @@ zn_status zn_event_wait(zn_event *event, zn_clock *clock)
         pthread_cond_wait(&event->changed, &event->lock);
     zn_status status = event->status;
     if (status != ZN_OK)
-        zn_fail_text(status, event->message);
+        zn_fail_text(status, event->message ? event->message : "");
     zn_clock_advance(clock, event->time);
     pthread_mutex_unlock(&event->lock);
     return status;

@@ -15,7 +15,7 @@ typedef struct zn_event {
     bool done;
     zn_status status;
     double time; /* when it was done, in the time of its clock */
-    char message[256];
+    char *message; /* of a failure, or NULL */
 } zn_event;
 
 /* A new event is pending until it is set. The caller owns the storage and calls fini. */

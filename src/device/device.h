@@ -48,7 +48,7 @@ struct zn_device {
     const struct zn_device_ops *ops;
     zn_ledger *ledger; /* borrowed */
     zn_clock *clock;   /* borrowed; the time this device lives in */
-    uint64_t bytes_out, bytes_in; /* copied to the host and back */
+    _Atomic uint64_t bytes_out, bytes_in; /* copied to the host and back */
 };
 
 /* Whether it has memory of its own, apart from the host's. */

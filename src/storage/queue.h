@@ -18,7 +18,7 @@ struct queued {
     size_t n_taken; /* bytes that were cut into blocks */
     int n_under_way;
     zn_status status; /* the first failure */
-    char message[sizeof((zn_event *)0)->message];
+    char message[256];
 };
 
 struct block {

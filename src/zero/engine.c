@@ -481,6 +481,7 @@ static zn_status alloc_lists(zn_engine *e)
     if (!e->gradient_state || !e->again_at || !e->add_address || !e->constants || !e->persistent_at || !e->unit_state || !e->flying)
         return zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
     for (size_t u = 0; u < n_units; u++) {
+        e->unit_state[u].engine = e;
         zn_event_init(&e->unit_state[u].done);
         zn_event_init(&e->unit_state[u].prior_read);
         zn_event_init(&e->unit_state[u].written);
@@ -573,6 +574,8 @@ static void quiesce(zn_engine *e)
             zn_event_wait(&us->published, e->device->clock);
         if (us->storing)
             zn_event_wait(&us->stored, e->device->clock);
+        if (us->marked)
+            zn_event_wait(&us->updated, e->device->clock);
         zn_event_fini(&us->done);
         zn_event_fini(&us->prior_read);
         zn_event_fini(&us->written);

@@ -116,7 +116,6 @@ static zn_status run_update(void *arg)
 static zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
 {
     struct unit_state *us = &e->unit_state[unit];
-    us->engine = e;
     us->update = (struct update){.device = e->host, .gradient = gradient, .lr = e->lr, .grad_scale = e->grad_scale};
     update_starts(e, unit);
     us->flight = FLIGHT_UPDATING;
@@ -220,7 +219,6 @@ static zn_status leave_device(zn_engine *e, int unit, zn_addr sum)
     size_t n = (size_t)e->units.units[unit].partition;
     bool packs = e->pack.n_bytes > 0;
     ZN_TRY(take_half(e, unit));
-    us->engine = e;
     us->adds = us->arrived;
     us->final = is_final(e, us);
     us->arrived = true;

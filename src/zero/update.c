@@ -161,6 +161,7 @@ zn_status update_begin(zn_engine *e)
 static zn_status run_delayed(void *arg)
 {
     struct unit_state *us = arg;
+    ZN_TRY(zn_device_wait(us->engine->host, &us->updated)); /* `next` is free again */
     return optimizer_update_unit(us->engine, (int)(us - us->engine->unit_state), &us->engine->sweep);
 }
 
@@ -168,7 +169,6 @@ static zn_status issue_delayed(zn_engine *e, int end)
 {
     for (; e->next_delayed < end; e->next_delayed++) {
         struct unit_state *us = &e->unit_state[e->next_delayed];
-        us->engine = e;
         if (e->updater)
             ZN_TRY(zn_stream_submit(e->updater, &(struct zn_task){.run = run_delayed, .arg = us}));
         else
@@ -198,6 +198,7 @@ static zn_status move_unit(zn_engine *e, int unit)
     struct unit_state *us = &e->unit_state[unit];
     if (n_bytes == 0)
         return ZN_OK;
+    us->marked = true;
     if (parameters_return(e))
         return zn_device_copy_in(e->device, &(struct zn_transfer){
                                                 .to = to, .from = from, .n_bytes = n_bytes, .after = {&e->swept}, .done = &us->updated});

@@ -8,16 +8,7 @@
 #include <string.h>
 
 #include "train/train.h"
-
-/* Whether a sanitizer looks on: then all is ten times slower, and memory is not the program's own. */
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#endif
+#include "zero/sanitized.h"
 
 struct rank_job {
     const struct zn_train_options *options;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "zero/sanitized.h"
 #include "zero/world.h"
 
 static const char *const config =
@@ -288,6 +289,7 @@ static int list_tiers(struct zn_engine_options o, struct zn_engine_options *all)
         if (away == (o.offload.gradients != ZN_TIER_DEVICE) && (away || o.offload.parameters == ZN_TIER_DEVICE))
             all[n++] = o;
     }
+    assert_int_equal(n, 39);
     return n;
 }
 
@@ -301,9 +303,12 @@ static void every_tier_gives_the_same_bits(void **state)
         for (int t = 0; t < 2; t++) {
             struct zn_engine_options o = options_of(3, 2), all[MAX_TIERS];
             o.type = types[t];
-            int n = list_tiers(o, all);
-            assert_int_equal(n, 39);
-            assert_same(model, &o, all, n, n_ranks);
+            int n = list_tiers(o, all), first = 0;
+#if IS_SANITIZED /* each placement once, with one number of ranks and one precision */
+            first = (2 * (n_ranks - 1) + t) * n / (2 * MAX_RANKS);
+            n = (2 * (n_ranks - 1) + t + 1) * n / (2 * MAX_RANKS) - first;
+#endif
+            assert_same(model, &o, all + first, n, n_ranks);
         }
     }
     zn_model_destroy(model);
@@ -323,7 +328,7 @@ static void other_ways_give_the_same_bits(void **state)
         {ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME},
     };
     for (int n_ranks = 1; n_ranks <= MAX_RANKS; n_ranks++) {
-        for (int way = 0; way < 8; way++) {
+        for (int way = IS_SANITIZED ? n_ranks - 1 : 0; way < 8; way += IS_SANITIZED ? MAX_RANKS : 1) {
             struct zn_engine_options o = options_of(way == 0 ? 2 : 3, way % 2 ? 1 : 2), apart[4];
             o.type = way == 5 ? ZN_F32 : ZN_BF16;
             o.tile_bytes = way == 1 || way == 2 ? 4096 : 0;

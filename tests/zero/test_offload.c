@@ -16,7 +16,7 @@ static const char *const precisions[] = {"fp32", "bf16"};
 static const char *const tied = ZN_TEST_DATA "/parity/gpt2", *const untied = ZN_TEST_DATA "/parity/qwen3";
 
 /* Sanitizers are ten times slower; they find in two ranks what they find in three. */
-#ifdef IS_SANITIZED
+#if IS_SANITIZED
 enum { LEAST_RANKS = 2, MOST_RANKS = 2, STRIDE = 4 };
 #else
 enum { LEAST_RANKS = 1, MOST_RANKS = 3, STRIDE = 1 };

@@ -86,7 +86,7 @@ static double resident_at(const char *output, int step)
 static void resident_memory_does_not_grow(void **state)
 {
     (void)state;
-#ifdef IS_SANITIZED
+#if IS_SANITIZED
     skip(); /* the address sanitizer keeps what is freed */
 #endif
     static const char *const data[] = {ZN_TEST_DATA "/parity/tokens.bin"};
