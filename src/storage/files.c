@@ -34,6 +34,8 @@ static void begin(void *self, struct queued *r)
     struct files *f = self;
     zn_clock clock = f->clock; /* a real one: it does not move */
     zn_status status = r->asked.after ? zn_event_wait(r->asked.after, &clock) : ZN_OK;
+    if (status == ZN_OK && r->asked.also)
+        status = zn_event_wait(r->asked.also, &clock);
     if (status != ZN_OK || r->asked.n_bytes == 0) {
         queue_end_request(r, status, zn_error_message());
         return;
@@ -50,7 +52,7 @@ static zn_status start(zn_storage *storage, const struct storage_request *reques
         return zn_fail(ZN_ERR_MEMORY, "no memory for a storage request");
     r->asked = *request;
     r->number = f->n_requests++;
-    if (r->asked.after && !zn_event_poll(r->asked.after, 0))
+    if (!waiter_may_begin(r, 0))
         waiter_add(&f->waiter, r);
     else
         begin(f, r);

@@ -72,10 +72,11 @@ static zn_status start(zn_storage *storage, const struct storage_request *r)
     struct sim *s = (struct sim *)storage;
     double begin = zn_clock_now(s->clock);
     ZN_TRY(make_room(s));
-    if (r->after) {
+    zn_event *const events[] = {r->after, r->also};
+    for (int i = 0; i < 2 && events[i]; i++) {
         zn_clock still = *s->clock;
-        zn_status status = zn_event_wait(r->after, &still);
-        begin = still.virtual_now;
+        zn_status status = zn_event_wait(events[i], &still);
+        begin = still.virtual_now > begin ? still.virtual_now : begin;
         if (status != ZN_OK) {
             zn_event_set(r->done, status, zn_error_message(), begin);
             return ZN_OK;

@@ -28,6 +28,17 @@ zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, si
                                                     .done = done});
 }
 
+zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+                                zn_event *also, zn_event *done)
+{
+    return start(storage, &(struct storage_request){.offset = offset,
+                                                    .buffer = buffer,
+                                                    .n_bytes = n_bytes,
+                                                    .after = after,
+                                                    .also = also,
+                                                    .done = done});
+}
+
 zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
                            zn_event *after, zn_event *done)
 {

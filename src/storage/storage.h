@@ -29,6 +29,8 @@ void zn_storage_destroy(zn_storage *storage);
  * that fails has begun nothing and leaves `done` alone. */
 zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
                           zn_event *done);
+zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+                                zn_event *also, zn_event *done);
 zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
                            zn_event *after, zn_event *done);
 

@@ -21,13 +21,19 @@ static bool collect(struct waiter *w, struct queued **mine)
     return *mine != NULL;
 }
 
+bool waiter_may_begin(const struct queued *r, double seconds)
+{
+    return (!r->asked.after || zn_event_poll(r->asked.after, seconds)) &&
+           (!r->asked.also || zn_event_poll(r->asked.also, seconds));
+}
+
 /* Hands on what is ready; sleeps on the first one's event. Whether there was any. */
 static bool look(struct waiter *w, struct queued **mine, double seconds)
 {
     bool found = false;
     for (struct queued **at = mine; *at;) {
         struct queued *r = *at;
-        bool ready = zn_event_poll(r->asked.after, seconds);
+        bool ready = waiter_may_begin(r, seconds);
         seconds = 0;
         if (ready) {
             *at = r->next;

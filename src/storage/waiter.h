@@ -23,6 +23,9 @@ zn_status waiter_init(struct waiter *waiter, void (*ready)(void *self, struct qu
 /* Blocks until every event it waits for is set and its request was handed on. */
 void waiter_fini(struct waiter *waiter);
 
+/* Whether what the request comes after is done; sleeps for each event no longer than `seconds`. */
+bool waiter_may_begin(const struct queued *request, double seconds);
+
 /* Does not block. The request, which has an `after`, belongs to the waiter until it is ready. */
 void waiter_add(struct waiter *waiter, struct queued *request);
 

@@ -510,7 +510,7 @@ static zn_status build(zn_engine *e)
                                                     .tile_bytes = e->options.tile_bytes}));
     ZN_TRY(alloc_lists(e));
     ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, e->options.type, &e->tape));
-    e->next_publish = e->units.n_units;
+    e->next_publish = e->n_issued = e->units.n_units;
     if (needs_updater(e))
         ZN_TRY(zn_stream_create_thread(e->device->clock, &e->updater));
     ZN_TRY(prepare_recording(e));

@@ -40,7 +40,7 @@ struct update {
     double lr;
     float grad_scale;
     bool publishes; /* each unit goes to the others at once */
-    bool in_order;  /* from the first unit to the last, as forward uses them; else the sweep turns round every step */
+    bool backwards; /* from the last chunk to the first */
     bool delayed;   /* with the pending gradients, into `next` */
 };
 
@@ -95,6 +95,13 @@ struct slot {
     bool pending[N_TRANSFERS];
     zn_event computed; /* what was computed in it last */
     int marks;         /* the unit that is updated when what is under way in it has ended, or -1 */
+};
+
+/* An update of chunks first … first+n-1, or the other way round: `at` are done, `started` are being read. */
+struct sweep {
+    struct update update;
+    int first, n, at, started;
+    struct slot *ahead[PIPELINE_AHEAD + 1];
 };
 
 struct zn_engine {
@@ -180,16 +187,16 @@ struct zn_engine {
     int64_t saved_elements, n_saved; /* of each checkpoint, and how many */
 
     int64_t n_updates;
-    struct update sweep;    /* of all own elements, under way */
+    struct sweep sweep;     /* over all own elements, under way */
+    int n_issued;           /* … issued for so many units */
     bool sweeping;          /* units may still wait for theirs */
-    bool sweeping_delayed;  /* it fills `next` … */
-    int next_delayed;       /* … and is issued up to this unit, in step with … */
+    bool sweeping_delayed;  /* it fills `next`, in step with … */
     int64_t n_moments;      /* … the device, which came to a unit so often in this step */
     int last_used;
     int next_publish;       /* the first unit whose new parameters the ranks have not sent each other */
     zn_event before_sweep, swept;
     struct zn_moved moved; /* what was counted last */
-    bool backwards;  /* the direction of the last sweep of the pipeline */
+    bool turns; /* the next sweep that may turn round does: what is still in the buffers of the pipeline is used first */
     bool has_pending; /* a delayed update */
     double pending_lr;
     float pending_scale;
@@ -294,13 +301,17 @@ bool updates_beside(const zn_engine *e);
 /* Makes the unit's `updated` pending: an update of it is about to be issued. */
 void update_starts(zn_engine *e, int unit);
 
-/* Along forward: sends the new parameters of units up to this one and the next, where whole units are kept. */
-zn_status updates_publish(zn_engine *e, int unit);
+/* Along forward: issues updates ahead of this unit, and sends the new parameters of units up to the one after it, where
+ * whole units are kept. */
+zn_status updates_follow(zn_engine *e, int unit);
+
+/* The unit's update is issued: who waits for it does not wait for ever. */
+zn_status updates_reach(zn_engine *e, int unit);
 
 /* What the device does from now on comes after all updates. */
 zn_status updates_await(zn_engine *e);
 
-/* Blocks until the updater has nothing to do. */
+/* Issues what is left of the updates, and blocks until the updater has nothing to do. */
 zn_status updates_settle(zn_engine *e);
 
 /* Ends a step with updates in backward. */
@@ -358,8 +369,12 @@ zn_status narrow_values(zn_engine *e, zn_device *device, zn_addr to, zn_addr fro
 /* What the slots have under way ends before what the device does next; units that waited for it are updated then. */
 zn_status pipeline_mark(zn_engine *e, zn_device *device);
 
-/* The update of all own elements, or of those of one unit. */
-zn_status optimizer_update(zn_engine *e, const struct update *update);
+/* A sweep over all own elements, and its part up to a chunk, or to the end of a unit, from where it stands. */
+struct sweep sweep_of_all(const zn_engine *e, const struct update *update);
+zn_status sweep_to(zn_engine *e, struct sweep *sweep, int end);
+zn_status sweep_through(zn_engine *e, struct sweep *sweep, int unit);
+
+/* The update of one unit's own elements. */
 zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update);
 
 /* One chunk, whose parts are at these places. */

@@ -80,13 +80,12 @@ zn_status gathers_start_pass(zn_engine *e, bool trains)
 /* Reads the own partition of a unit from NVMe, `after` being what the device has done by now. */
 static zn_status read_partition(zn_engine *e, int unit, zn_addr to, zn_event *after, zn_event *done)
 {
-    ZN_TRY(zn_device_wait(e->device, &e->unit_state[unit].updated));
     ZN_TRY(zn_device_record(e->device, after));
     const struct zn_unit *u = &e->units.units[unit];
     size_t width = width_of_params(e);
     zn_event_reset(done);
-    return zn_storage_read(e->storage, e->swap_parameters.offset + (uint64_t)(u->first / e->n_ranks) * width,
-                           pointer_of(to), (size_t)u->partition * width, after, done);
+    return zn_storage_read_after(e->storage, e->swap_parameters.offset + (uint64_t)(u->first / e->n_ranks) * width,
+                                 pointer_of(to), (size_t)u->partition * width, after, &e->unit_state[unit].updated, done);
 }
 
 /* The own partition of a unit in the host's memory. */
@@ -106,6 +105,7 @@ static zn_status fetch(zn_engine *e, int g)
 {
     const struct zn_gather_plan *p = &e->trace->gathers[g];
     zn_addr fetched = e->fetched.address + p->fetch_offset, landed = e->landed.address + p->fetch_offset;
+    ZN_TRY(updates_reach(e, p->unit));
     bool to_host = parameters_come(e) && are_on_nvme(e), in_two = to_host && e->n_ranks > 1;
     zn_event *landing = in_two ? &e->landed_done[g] : &e->fetch_done[g];
     if (are_on_nvme(e)) {
@@ -142,6 +142,7 @@ static zn_status submit(zn_engine *e, int g)
     zn_addr to = e->gathered.address + p->offset;
     size_t width = width_of_params(e);
     bool fetched = fetches_parameters(e);
+    ZN_TRY(updates_reach(e, p->unit));
     if (e->n_ranks == 1) {
         ZN_TRY(bring(e, g, to));
         e->gather_pending[g] = true;
@@ -198,7 +199,7 @@ zn_status gathers_acquire(zn_engine *e, const struct zn_part *part, zn_addr *add
 {
     int unit = part->unit;
     size_t width = width_of_params(e);
-    ZN_TRY(updates_publish(e, unit));
+    ZN_TRY(updates_follow(e, unit));
     ZN_TRY(update_moment(e, unit));
     if (e->recording_trace) {
         ZN_TRY(zn_trace_add(e->recording_trace, unit, e->turn));

@@ -1,8 +1,8 @@
 /* The optimizer pipeline: own elements are updated chunk by chunk. Chunks whose states lie on NVMe go
  * through a constant number of buffers: while one is updated the next are read and the ones before
- * are written (ZeRO-Infinity's infinity offload engine). The sweep turns round every step, so that
- * the chunks still in the buffers are used first; a host cache keeps the first of all chunks in
- * memory for good. */
+ * are written (ZeRO-Infinity's infinity offload engine). Where nobody waits for the first units, the
+ * sweep turns round every step, so that the chunks still in the buffers are used first; a host cache
+ * keeps the first of all chunks in memory for good. */
 #include <stdlib.h>
 
 #include "base/size.h"
@@ -457,43 +457,55 @@ static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const 
     return write_chunk(e, chunk, slot, update->delayed);
 }
 
-/* Chunks first … first+n-1, or the other way round. */
-static zn_status sweep(zn_engine *e, int first, int n, bool backwards, const struct update *update)
+static int chunk_at(const struct sweep *s, int at)
 {
-    struct slot *ahead[PIPELINE_AHEAD + 1] = {0};
-    int started = 0;
-    for (int i = 0; i < n; i++) {
-        for (; started < n && started <= i + PIPELINE_AHEAD; started++) {
-            int next = backwards ? first + n - 1 - started : first + started;
+    return s->update.backwards ? s->first + s->n - 1 - at : s->first + at;
+}
+
+zn_status sweep_to(zn_engine *e, struct sweep *s, int end)
+{
+    for (; s->at < end; s->at++) {
+        for (; s->started < s->n && s->started <= s->at + PIPELINE_AHEAD; s->started++) {
+            int next = chunk_at(s, s->started);
             if (chunk_needs_slot(e, next))
-                ZN_TRY(start_chunk(e, next, update, &ahead[started % (PIPELINE_AHEAD + 1)]));
+                ZN_TRY(start_chunk(e, next, &s->update, &s->ahead[s->started % (PIPELINE_AHEAD + 1)]));
         }
-        int chunk = backwards ? first + n - 1 - i : first + i;
-        int unit = e->chunks[chunk].unit;
-        ZN_TRY(finish_chunk(e, chunk, ahead[i % (PIPELINE_AHEAD + 1)], update));
-        int beside = backwards ? chunk - 1 : chunk + 1;
-        bool whole = i == n - 1 || e->chunks[beside].unit != unit;
-        if (whole)
-            ZN_TRY(mark_unit(e, unit, ahead[i % (PIPELINE_AHEAD + 1)], update));
-        if (whole && update->publishes && !keeps_optimizer(e))
+        struct slot *slot = s->ahead[s->at % (PIPELINE_AHEAD + 1)];
+        int chunk = chunk_at(s, s->at), unit = e->chunks[chunk].unit;
+        ZN_TRY(finish_chunk(e, chunk, slot, &s->update));
+        if (s->at < s->n - 1 && e->chunks[chunk_at(s, s->at + 1)].unit == unit)
+            continue;
+        ZN_TRY(mark_unit(e, unit, slot, &s->update));
+        if (s->update.publishes && !keeps_optimizer(e))
             ZN_TRY(publish_unit(e, unit));
     }
     return ZN_OK;
 }
 
-zn_status optimizer_update(zn_engine *e, const struct update *update)
+struct sweep sweep_of_all(const zn_engine *e, const struct update *update)
 {
-    bool backwards = e->pipeline.n_bytes > 0 && e->backwards && !update->in_order;
-    e->backwards = !e->backwards;
-    return sweep(e, 0, e->n_chunks, backwards, update);
+    return (struct sweep){.update = *update, .n = e->n_chunks};
+}
+
+/* The unit's chunks are first … first+n-1; n is 0 where it has none. */
+static int chunks_of_unit(const zn_engine *e, int unit, int *first)
+{
+    int n = (int)((own_count(e, unit) + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS);
+    *first = n > 0 ? chunk_of(e, own_first(e, unit)) : 0;
+    return n;
+}
+
+zn_status sweep_through(zn_engine *e, struct sweep *s, int unit)
+{
+    int first, n = chunks_of_unit(e, unit, &first);
+    if (n == 0)
+        return ZN_OK;
+    return sweep_to(e, s, s->update.backwards ? s->n - first : first + n);
 }
 
 zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update)
 {
-    if (own_count(e, unit) == 0)
-        return ZN_OK;
-    int first = chunk_of(e, own_first(e, unit)), n = 0;
-    while (first + n < e->n_chunks && e->chunks[first + n].unit == unit)
-        n++;
-    return sweep(e, first, n, false, update);
+    struct sweep s = {.update = *update};
+    s.n = chunks_of_unit(e, unit, &s.first);
+    return sweep_to(e, &s, s.n);
 }

@@ -2,7 +2,8 @@
  *
  * In memory, at once after the verdict. Where the optimizer waits for drives or for a link, on the host's device beside
  * the next forward, unit after unit in the order in which forward needs them: a unit's `updated` holds up whoever reads
- * its parameters, and nothing else. A delayed update (ZeRO-Offload) goes on beside all of the next step and puts the new
+ * its parameters, and nothing else. It is issued some units ahead of the device, not all at once, so that what forward
+ * reads is not asked for after all of it. A delayed update (ZeRO-Offload) goes on beside all of the next step and puts the new
  * parameters into `next`; they take the place of the present ones when the step ends.
  *
  * On a real machine a thread of its own runs the updates; in virtual time the host's stream has them. */
@@ -39,19 +40,45 @@ void update_starts(zn_engine *e, int unit)
 }
 
 /* Whoever waits for a unit hears of a failure. */
-static zn_status run_sweep(void *arg)
+static zn_status fail_units(zn_engine *e, zn_status status)
 {
-    zn_engine *e = arg;
-    zn_status status = optimizer_update(e, &e->sweep);
-    if (status == ZN_OK)
-        status = pipeline_mark(e, e->sweep.device);
-    for (int u = 0; status != ZN_OK && u < e->units.n_units; u++) {
+    for (int u = 0; u < e->units.n_units && !e->sweep.update.delayed; u++) {
         struct unit_state *us = &e->unit_state[u];
         if (!us->marked)
             zn_event_set(&us->updated, status, zn_error_message(), zn_clock_now(e->device->clock));
         us->marked = true;
     }
     return status;
+}
+
+/* The sweep as far as the end of a unit. */
+static zn_status run_part(void *arg)
+{
+    struct unit_state *us = arg;
+    zn_engine *e = us->engine;
+    struct sweep *s = &e->sweep;
+    zn_status status = ZN_OK;
+    if (s->update.delayed) /* `next` is free again */
+        status = zn_device_wait(e->host, &us->updated);
+    if (status == ZN_OK)
+        status = sweep_through(e, s, (int)(us - e->unit_state));
+    if (status == ZN_OK && s->at == s->n)
+        status = pipeline_mark(e, s->update.device);
+    return status == ZN_OK ? ZN_OK : fail_units(e, status);
+}
+
+/* Up to so many units are issued, in the direction of the sweep. */
+static zn_status issue(zn_engine *e, int n)
+{
+    int n_units = e->units.n_units;
+    for (; e->n_issued < n && e->n_issued < n_units; e->n_issued++) {
+        int unit = e->sweep.update.backwards ? n_units - 1 - e->n_issued : e->n_issued;
+        if (!e->updater)
+            ZN_TRY(run_part(&e->unit_state[unit]));
+        else
+            ZN_TRY(zn_stream_submit(e->updater, &(struct zn_task){.run = run_part, .arg = &e->unit_state[unit]}));
+    }
+    return ZN_OK;
 }
 
 /* The next uses wait for each unit, and the ranks that keep whole units send each other their parts. */
@@ -63,35 +90,56 @@ static void expect_units(zn_engine *e)
     e->next_publish = 0;
 }
 
+/* Whether this sweep goes from the last chunk to the first: every second, where there are buffers. */
+static bool turn(zn_engine *e)
+{
+    bool backwards = e->turns;
+    e->turns = !backwards && e->pipeline.n_bytes > 0;
+    return backwards;
+}
+
+/* What the host does comes after what the device has done. */
+static zn_status start_issuing(zn_engine *e, int n)
+{
+    e->n_issued = 0;
+    ZN_TRY(zn_device_record(e->device, &e->before_sweep));
+    ZN_TRY(zn_device_wait(e->host, &e->before_sweep));
+    return issue(e, n);
+}
+
 static zn_status apply(zn_engine *e, double lr, float grad_scale)
 {
     e->n_updates++;
     ZN_TRY(updates_settle(e)); /* where no backward came between two updates */
     ZN_TRY(gathers_wait_published(e));
     bool beside = updates_beside(e);
-    e->sweep = (struct update){.device = beside ? e->host : states_device(e),
-                               .lr = lr,
-                               .grad_scale = grad_scale,
-                               .publishes = !beside,
-                               .in_order = beside};
+    e->sweep = sweep_of_all(e, &(struct update){.device = beside ? e->host : states_device(e),
+                                                .lr = lr,
+                                                .grad_scale = grad_scale,
+                                                .publishes = !beside,
+                                                .backwards = !beside && turn(e)});
     if (!beside)
-        return optimizer_update(e, &e->sweep);
+        return sweep_to(e, &e->sweep, e->sweep.n);
     expect_units(e);
-    ZN_TRY(zn_device_record(e->device, &e->before_sweep));
-    ZN_TRY(zn_device_wait(e->host, &e->before_sweep));
-    if (e->updater)
-        return zn_stream_submit(e->updater, &(struct zn_task){.run = run_sweep, .arg = e});
-    return run_sweep(e);
+    return start_issuing(e, PIPELINE_SLOTS);
 }
 
 /* ---- Along forward ---- */
 
-zn_status updates_publish(zn_engine *e, int unit)
+/* A unit whose parameters are on NVMe is updated when they are written, which the sweep learns as many chunks later as
+ * there are slots. */
+zn_status updates_reach(zn_engine *e, int unit)
 {
-    if (keeps_optimizer(e))
-        return ZN_OK;
-    for (; e->next_publish < e->units.n_units && e->next_publish <= unit + 1; e->next_publish++)
-        ZN_TRY(publish_unit(e, e->next_publish));
+    return e->sweeping ? issue(e, unit + 1 + PIPELINE_SLOTS) : ZN_OK;
+}
+
+zn_status updates_follow(zn_engine *e, int unit)
+{
+    ZN_TRY(updates_reach(e, unit + 1));
+    for (; e->next_publish < e->units.n_units && e->next_publish <= unit + 1; e->next_publish++) {
+        if (!keeps_optimizer(e))
+            ZN_TRY(publish_unit(e, e->next_publish));
+    }
     return ZN_OK;
 }
 
@@ -99,7 +147,7 @@ zn_status updates_await(zn_engine *e)
 {
     if (!e->sweeping)
         return ZN_OK;
-    ZN_TRY(updates_publish(e, e->units.n_units));
+    ZN_TRY(updates_follow(e, e->units.n_units));
     for (int u = 0; u < e->units.n_units; u++)
         ZN_TRY(zn_device_wait(e->device, &e->unit_state[u].updated));
     e->sweeping = false;
@@ -108,6 +156,7 @@ zn_status updates_await(zn_engine *e)
 
 zn_status updates_settle(zn_engine *e)
 {
+    ZN_TRY(updates_reach(e, e->units.n_units));
     return e->updater ? zn_stream_synchronize(e->updater) : ZN_OK;
 }
 
@@ -150,31 +199,14 @@ zn_status update_begin(zn_engine *e)
     e->n_updates++;
     e->has_pending = false;
     e->sweeping_delayed = true;
-    e->next_delayed = 0;
     e->n_moments = 0;
     e->last_used = -1;
-    e->sweep = (struct update){.device = e->host, .lr = e->pending_lr, .grad_scale = e->pending_scale, .delayed = true};
-    ZN_TRY(zn_device_record(e->device, &e->before_sweep));
-    return zn_device_wait(e->host, &e->before_sweep);
-}
-
-static zn_status run_delayed(void *arg)
-{
-    struct unit_state *us = arg;
-    ZN_TRY(zn_device_wait(us->engine->host, &us->updated)); /* `next` is free again */
-    return optimizer_update_unit(us->engine, (int)(us - us->engine->unit_state), &us->engine->sweep);
-}
-
-static zn_status issue_delayed(zn_engine *e, int end)
-{
-    for (; e->next_delayed < end; e->next_delayed++) {
-        struct unit_state *us = &e->unit_state[e->next_delayed];
-        if (e->updater)
-            ZN_TRY(zn_stream_submit(e->updater, &(struct zn_task){.run = run_delayed, .arg = us}));
-        else
-            ZN_TRY(run_delayed(us));
-    }
-    return ZN_OK;
+    e->sweep = sweep_of_all(e, &(struct update){.device = e->host,
+                                                .lr = e->pending_lr,
+                                                .grad_scale = e->pending_scale,
+                                                .delayed = true,
+                                                .backwards = turn(e)});
+    return start_issuing(e, 0);
 }
 
 /* Unit after unit as the step goes on, so that the host also comes to the gradients that arrive meanwhile. In a pass
@@ -185,8 +217,8 @@ zn_status update_moment(zn_engine *e, int unit)
     if (!e->sweeping_delayed || unit == e->last_used)
         return ZN_OK;
     e->last_used = unit;
-    int64_t end = 1 + e->n_moments++ / n_times;
-    return issue_delayed(e, end < e->units.n_units ? (int)end : e->units.n_units);
+    int64_t n = 1 + e->n_moments++ / n_times;
+    return issue(e, n < e->units.n_units ? (int)n : e->units.n_units);
 }
 
 /* A unit's new parameters from `next` to where they are used. */
@@ -211,10 +243,9 @@ zn_status update_finish_delayed(zn_engine *e)
     if (!e->sweeping_delayed)
         return ZN_OK;
     e->sweeping_delayed = false;
-    ZN_TRY(issue_delayed(e, e->units.n_units));
+    ZN_TRY(issue(e, e->units.n_units));
     ZN_TRY(updates_settle(e));
     ZN_TRY(gathers_wait_published(e));
-    ZN_TRY(pipeline_mark(e, e->host));
     ZN_TRY(zn_device_record(e->host, &e->swept));
     ZN_TRY(zn_device_wait(e->device, &e->swept));
     if (is_on_nvme(e->options.offload.parameters)) {

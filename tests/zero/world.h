@@ -62,6 +62,7 @@ static inline struct world_result simulate(const char *config, const struct zn_e
         WORLD_OK(world.device->ops->synchronize(world.device));
         *(i ? &r.second : &r.first) = zn_clock_now(&clock) - start;
     }
+    WORLD_OK(zn_engine_finish(engine)); /* what is left of the update counts */
     r.bytes_out = world.device->bytes_out;
     r.bytes_in = world.device->bytes_in;
     zn_units units;
