@@ -99,6 +99,7 @@ struct zn_train_options {
     size_t persist_below;         /* bytes; SIZE_MAX: by the plan */
     size_t memory_limit;          /* of this process; 0: its share of 90% of what the machine leaves */
     int recompute;                /* -1: by the plan, 0 off, 1 on */
+    int keep_logits;              /* the same; of a chunk of tokens, for their gradient */
     uint64_t seed;
     bool shuffle;
     int threads;                  /* 0: physical cores, shared among the ranks of the node */

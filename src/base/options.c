@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options_private.h"
 #include "base/size.h"
+#include "base/text.h"
 
 struct reader {
     const struct zn_command *command;
@@ -32,7 +34,7 @@ static bool is_flag(const char *word)
     return !(word[1] == '.' || (word[1] >= '0' && word[1] <= '9'));
 }
 
-static zn_status words_add(struct zn_words *words, const char *word)
+zn_status options_add_word(struct zn_words *words, const char *word)
 {
     const char **grown = realloc(words->word, (words->n + 1) * sizeof *grown);
     if (!grown)
@@ -77,7 +79,7 @@ static zn_status read_int(const struct zn_option *option, const char *text, void
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (end == text || *end || errno || text[0] == ' ' || text[0] == '+')
-        return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not a whole number", option->name, text);
+        return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not a whole number", option->name, zn_shown(text).text);
     ZN_TRY(check_range(option, text, (double)value));
     *(int64_t *)field = value;
     return ZN_OK;
@@ -88,7 +90,7 @@ static zn_status read_double(const struct zn_option *option, const char *text, v
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end || text[0] == ' ' || !isfinite(value))
-        return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not a finite number", option->name, text);
+        return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not a finite number", option->name, zn_shown(text).text);
     ZN_TRY(check_range(option, text, value));
     *(double *)field = value;
     return ZN_OK;
@@ -108,13 +110,13 @@ static zn_status read_choice(const struct zn_option *option, const char *text, v
     if (list_holds(option->not_yet, text))
         return zn_fail(ZN_ERR_USAGE, "`%s %s`: not in this build", option->name, text);
     if (!list_holds(option->choices, text))
-        return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not one of: %s", option->name, text,
-                       option->choices);
+        return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not one of: %s", option->name,
+                       zn_shown(text).text, option->choices);
     *(const char **)field = text;
     return ZN_OK;
 }
 
-static zn_status read_value(const struct zn_option *option, const char *text, void *field)
+zn_status options_read_value(const struct zn_option *option, const char *text, void *field)
 {
     switch (option->kind) {
     case ZN_OPTION_INT:
@@ -131,7 +133,7 @@ static zn_status read_value(const struct zn_option *option, const char *text, vo
         if (!*text && !option->may_be_empty)
             return zn_fail(ZN_ERR_USAGE, "%s: the value is empty", option->name);
         if (option->kind == ZN_OPTION_LIST)
-            return words_add(field, text);
+            return options_add_word(field, text);
         *(const char **)field = text;
         return ZN_OK;
     case ZN_OPTION_FLAG:
@@ -145,11 +147,11 @@ static zn_status read_list(struct reader *r, const struct zn_option *option, con
     void *words = r->target + option->offset;
     size_t n = 0;
     if (attached) {
-        ZN_TRY(read_value(option, attached, words));
+        ZN_TRY(options_read_value(option, attached, words));
         n++;
     }
     for (; r->at < r->argc && !is_flag(r->argv[r->at]); r->at++, n++)
-        ZN_TRY(read_value(option, r->argv[r->at], words));
+        ZN_TRY(options_read_value(option, r->argv[r->at], words));
     return n ? ZN_OK : zn_fail(ZN_ERR_USAGE, "%s needs at least one value", option->name);
 }
 
@@ -167,7 +169,7 @@ static zn_status read_option(struct reader *r, size_t index, const char *attache
     if (option->kind == ZN_OPTION_LIST)
         return read_list(r, option, attached);
     if (attached)
-        return read_value(option, attached, field);
+        return options_read_value(option, attached, field);
     if (option->kind == ZN_OPTION_FLAG) {
         *(bool *)field = true;
         return ZN_OK;
@@ -176,7 +178,7 @@ static zn_status read_option(struct reader *r, size_t index, const char *attache
         return ZN_OK;
     if (r->at == r->argc || is_flag(r->argv[r->at]))
         return zn_fail(ZN_ERR_USAGE, "%s needs a value (%s)", option->name, option->value);
-    return read_value(option, r->argv[r->at++], field);
+    return options_read_value(option, r->argv[r->at++], field);
 }
 
 static zn_status unknown_flag(const struct reader *r, const char *name)
@@ -211,7 +213,7 @@ static zn_status read_words(struct reader *r)
         } else if (!only_words && is_flag(word)) {
             ZN_TRY(read_flag(r));
         } else if (r->command->takes_words) {
-            ZN_TRY(words_add(&r->options->words, word));
+            ZN_TRY(options_add_word(&r->options->words, word));
             r->at++;
         } else {
             return zn_fail(ZN_ERR_USAGE, "'%s' belongs to no flag; `%s --help` lists them", word,
@@ -226,7 +228,7 @@ static zn_status set_defaults(const struct zn_command *command, char *target)
     for (size_t i = 0; i < command->n_options; i++) {
         const struct zn_option *option = &command->options[i];
         if (option->initial && !option->not_built)
-            ZN_TRY(read_value(option, option->initial, target + option->offset));
+            ZN_TRY(options_read_value(option, option->initial, target + option->offset));
     }
     return ZN_OK;
 }
@@ -265,6 +267,8 @@ zn_status zn_options_parse(const struct zn_command *command, int argc, char **ar
                        .at = 1};
     ZN_TRY(set_defaults(command, target));
     ZN_TRY(read_words(&r));
+    if (command->fill)
+        ZN_TRY(command->fill(options, target));
     return check_required(options);
 }
 
@@ -273,6 +277,10 @@ void zn_options_fini(struct zn_options *options, void *target)
     const struct zn_command *command = options->command;
     free(options->words.word);
     options->words = (struct zn_words){0};
+    for (size_t i = 0; i < options->kept.n; i++)
+        free((char *)(uintptr_t)options->kept.word[i]);
+    free(options->kept.word);
+    options->kept = (struct zn_words){0};
     for (size_t i = 0; command && i < command->n_options; i++) {
         const struct zn_option *option = &command->options[i];
         if (option->kind == ZN_OPTION_LIST && !option->not_built) {

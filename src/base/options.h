@@ -6,7 +6,8 @@
  * Values go into a struct of the caller by offset. A default that is a plain value is given as
  * text (`initial`) and read like a value from the command line, so that help and behaviour cannot
  * part; one that is decided later is only described (`otherwise`). What is planned but not built
- * is in the table too, and refused by name. */
+ * is in the table too, and refused by name. What the command line leaves open may come from a file
+ * (base/options_json.h). */
 #ifndef ZN_BASE_OPTIONS_H
 #define ZN_BASE_OPTIONS_H
 
@@ -30,7 +31,7 @@ typedef enum zn_option_kind {                     /* and the type of the field *
 
 /* Words of a list, in the order given. */
 struct zn_words {
-    const char **word; /* freed by zn_options_fini; the texts are argv's */
+    const char **word; /* freed by zn_options_fini; the texts are argv's or `kept` */
     size_t n;
 };
 
@@ -47,10 +48,14 @@ struct zn_option {
     const char *not_yet;   /* choices that are refused as not in this build */
     bool required;
     bool may_be_empty; /* of strings: "" is a value */
+    bool may_be_number; /* of strings: in a file a number will do */
+    bool not_in_file;   /* belongs to the command line alone */
     bool not_built;    /* the whole option is refused as not in this build */
 };
 
 enum { ZN_MAX_OPTIONS = 128 };
+
+struct zn_options;
 
 struct zn_command {
     const char *name;    /* "zinc train" */
@@ -60,6 +65,8 @@ struct zn_command {
     const struct zn_option *options;
     size_t n_options;
     bool takes_words; /* words that belong to no flag are allowed */
+    /* Sets what the command line left open, before required options are missed. May be NULL. */
+    zn_status (*fill)(struct zn_options *options, void *target);
 };
 
 /* What the command line held besides the values. */
@@ -67,6 +74,7 @@ struct zn_options {
     const struct zn_command *command;
     bool given[ZN_MAX_OPTIONS]; /* in the order of the table */
     struct zn_words words;      /* those that belong to no flag */
+    struct zn_words kept;       /* texts of values that are not argv's; freed by fini */
     bool help;                  /* --help or -h was asked for: nothing else was read */
 };
 
@@ -76,7 +84,7 @@ zn_status zn_options_parse(const struct zn_command *command, int argc, char **ar
                            struct zn_options *options);
 void zn_options_fini(struct zn_options *options, void *target);
 
-/* Whether the command line named this flag, so that a default may depend on it. */
+/* Whether the command line, or a file, named this flag, so that a default may depend on it. */
 bool zn_options_given(const struct zn_options *options, const char *name);
 
 /* Usage, example and the aligned table. */

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text.h"
+
 zn_status zn_size_parse(const char *text, const char *what, size_t *n_bytes)
 {
     static const struct {
@@ -41,7 +43,7 @@ zn_status zn_size_parse(const char *text, const char *what, size_t *n_bytes)
     }
 wrong:
     return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not a size (examples: 512MiB, 4GiB, 1GB, 1048576)",
-                   what, text);
+                   what, zn_shown(text).text);
 }
 
 const char *zn_size_text(size_t n_bytes, char text[ZN_SIZE_TEXT])

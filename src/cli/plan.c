@@ -47,6 +47,8 @@ static const struct zn_option flags[] = {
      .help = "Working precision."},
     {.name = "--recompute", .kind = ZN_OPTION_CHOICE, .offset = AT(recompute), .value = "on|off", .choices = "on off",
      .otherwise = "as training chooses", .help = "Compute activations again in backward."},
+    {.name = "--keep-logits", .kind = ZN_OPTION_CHOICE, .offset = AT(keep_logits), .value = "on|off", .choices = "on off",
+     .otherwise = "as training chooses", .help = "Keep the logits of a chunk of tokens for their gradient."},
     {.name = "--reduce", .kind = ZN_OPTION_CHOICE, .offset = AT(reduce), .value = "WHEN", .choices = "every last",
      .otherwise = "last at stages 0 and 1, else every", .help = "Sum gradients over ranks every micro-batch or once a step."},
     {.name = "--optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(optimizer), .value = "NAME", .initial = "adamw",

@@ -9,7 +9,7 @@
 
 struct plan_flags {
     const char *model, *params, *cluster, *paper, *fit;
-    const char *stage, *recompute, *reduce, *precision, *optimizer, *schedule;
+    const char *stage, *recompute, *keep_logits, *reduce, *precision, *optimizer, *schedule;
     const char *off_optimizer, *off_param, *off_gradients, *off_activations;
     int64_t layers, hidden, heads, vocabulary, ffn;
     int64_t ranks, nodes, micro_batch, accumulate, seq_len;

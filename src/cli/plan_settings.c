@@ -40,9 +40,9 @@ static void add_flags(zn_text *t, const struct plan *p, const char *separator)
     zn_text_add(t, "\"stage\":%d,%s\"precision\":\"%s\",%s\"micro-batch\":%lld,%s\"accumulate\":%lld,%s\"seq-len\":%lld",
                 e->stage, separator, zn_dtype_name(e->type), separator, (long long)e->micro_batch, separator,
                 (long long)e->accumulate, separator, (long long)e->time);
-    zn_text_add(t, ",%s\"recompute\":\"%s\",%s\"reduce\":\"%s\",%s\"optimizer\":\"%s\"", separator,
-                e->recompute ? "on" : "off", separator, e->reduce_every ? "every" : "last", separator,
-                optimizer_name(e->optimizer));
+    zn_text_add(t, ",%s\"recompute\":\"%s\",%s\"keep-logits\":\"%s\",%s\"reduce\":\"%s\",%s\"optimizer\":\"%s\"",
+                separator, e->recompute ? "on" : "off", separator, e->keep_logits ? "on" : "off", separator,
+                e->reduce_every ? "every" : "last", separator, optimizer_name(e->optimizer));
     zn_text_add(t, ",%s\"prefetch-bytes\":%zu,%s\"persist-below\":%zu", separator, e->prefetch_bytes, separator,
                 e->persist_bytes);
     add_offload(t, e, separator);

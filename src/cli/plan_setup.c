@@ -233,6 +233,7 @@ static void set_choices(struct plan *p, const struct zn_options *given)
     *c = zn_choices_open();
     c->stage = f->stage ? f->stage[0] - '0' : -1;
     c->recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
+    c->keep_logits = f->keep_logits ? strcmp(f->keep_logits, "on") == 0 : -1;
     c->reduce_every = f->reduce ? strcmp(f->reduce, "every") == 0 : -1;
     c->optimizer = tier_of(f->off_optimizer);
     c->parameters = tier_of(f->off_param);

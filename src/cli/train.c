@@ -8,13 +8,14 @@
 
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/config.h"
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "comm/comm.h"
 #include "zinc/train.h"
 
 struct train_flags {
-    const char *model, *output, *output_dtype, *optimizer, *lr_schedule, *precision, *recompute, *log;
+    const char *model, *output, *output_dtype, *optimizer, *lr_schedule, *precision, *recompute, *keep_logits, *log, *config;
     const char *stage, *device, *schedule, *reduce, *off_optimizer, *off_param, *off_gradients, *off_activations;
     struct zn_words data, eval_data, freeze;
     int64_t eval_every, steps, micro_batch, accumulate, seq_len, warmup, seed, threads;
@@ -34,7 +35,6 @@ struct train_flags {
 };
 
 #define AT(field) offsetof(struct train_flags, field)
-#define LATER(flag, option_kind) {.name = flag, .kind = option_kind, .not_built = true}
 
 static const struct zn_option flags[] = {
     {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
@@ -91,6 +91,8 @@ static const struct zn_option flags[] = {
      .otherwise = "90% of what the cgroup and the machine leave", .help = "What this process may hold."},
     {.name = "--recompute", .kind = ZN_OPTION_CHOICE, .offset = AT(recompute), .value = "on|off", .choices = "on off",
      .otherwise = "chosen by the plan", .help = "Compute activations again in backward; changes no bits."},
+    {.name = "--keep-logits", .kind = ZN_OPTION_CHOICE, .offset = AT(keep_logits), .value = "on|off", .choices = "on off",
+     .otherwise = "chosen by the plan", .help = "Keep the logits of a chunk of tokens for their gradient; changes no bits."},
     {.name = "--seed", .kind = ZN_OPTION_INT, .offset = AT(seed), .value = "N", .initial = "1", .range = "[0, inf)",
      .help = "Of the data order and random weights."},
     {.name = "--no-shuffle", .kind = ZN_OPTION_FLAG, .offset = AT(no_shuffle), .help = "Take the data in its order."},
@@ -108,9 +110,9 @@ static const struct zn_option flags[] = {
      .otherwise = "off; without DIR the newest whole checkpoint of the output folder",
      .help = "Go on from a checkpoint; --steps is the total."},
     {.name = "-n", .kind = ZN_OPTION_INT, .offset = AT(n_ranks), .value = "RANKS", .range = "[1, 1048576]",
-     .otherwise = "one process", .help = "Start mpirun with this many ranks."},
+     .not_in_file = true, .otherwise = "one process", .help = "Start mpirun with this many ranks."},
     {.name = "--mpirun", .kind = ZN_OPTION_STRING, .offset = AT(mpirun), .value = "PATH", .otherwise = "the one on PATH",
-     .help = "The mpirun that -n starts."},
+     .not_in_file = true, .help = "The mpirun that -n starts."},
     {.name = "--freeze", .kind = ZN_OPTION_LIST, .offset = AT(freeze), .value = "PATTERN", .otherwise = "none",
      .help = "Parameters whose names match the glob are not trained."},
     {.name = "--stage", .kind = ZN_OPTION_CHOICE, .offset = AT(stage), .value = "N", .choices = "0 1 2 3",
@@ -123,7 +125,7 @@ static const struct zn_option flags[] = {
     {.name = "--persist-below", .kind = ZN_OPTION_SIZE, .offset = AT(persist_below), .value = "SIZE",
      .otherwise = "64 KiB", .help = "Stage 3: units up to this size stay gathered."},
     {.name = "--loss-scale", .kind = ZN_OPTION_STRING, .offset = AT(loss_scale), .value = "dynamic|X",
-     .initial = "dynamic", .help = "fp16: the loss scale."},
+     .initial = "dynamic", .may_be_number = true, .help = "fp16: the loss scale."},
     {.name = "--loss-scale-init", .kind = ZN_OPTION_DOUBLE, .offset = AT(loss_scale_init), .value = "X",
      .initial = "65536", .range = "(0, inf)", .help = "fp16: where the dynamic scale begins."},
     {.name = "--loss-scale-window", .kind = ZN_OPTION_INT, .offset = AT(loss_scale_window), .value = "STEPS",
@@ -155,9 +157,17 @@ static const struct zn_option flags[] = {
     {.name = "--optimizer-in-backward", .kind = ZN_OPTION_FLAG, .offset = AT(in_backward),
      .help = "Update each unit as soon as its gradient is complete; needs --clip 0."},
     {.name = "--delayed-update", .kind = ZN_OPTION_OPTIONAL, .offset = AT(delayed_update), .value = "AFTER",
-     .otherwise = "off; 40 where no number is given", .help = "Apply updates one step late after so many steps."},
-    LATER("--config", ZN_OPTION_STRING),
+     .may_be_number = true, .otherwise = "off; 40 where no number is given",
+     .help = "Apply updates one step late after so many steps."},
+    {.name = "--config", .kind = ZN_OPTION_STRING, .offset = AT(config), .value = "FILE", .not_in_file = true, .otherwise = "none",
+     .help = "Flags from a file, as `zinc plan --fit` writes them; those given here stand."},
 };
+
+static zn_status fill(struct zn_options *options, void *target)
+{
+    const struct train_flags *f = target;
+    return f->config ? zn_config_load(options, target, f->config) : ZN_OK;
+}
 
 static const struct zn_command command = {
     .name = "zinc train",
@@ -166,6 +176,7 @@ static const struct zn_command command = {
     .example = "zinc train --model ./gpt2 --data book.bin --steps 100 --output ./gpt2-book",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
+    .fill = fill,
 };
 
 static void show_note(void *self, const char *text)
@@ -302,6 +313,7 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
         o.delayed_update = f->delayed_update && *f->delayed_update ? strtoll(f->delayed_update, NULL, 10) : 40;
     o.memory_limit = f->memory_limit;
     o.recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
+    o.keep_logits = f->keep_logits ? strcmp(f->keep_logits, "on") == 0 : -1;
     o.seed = (uint64_t)f->seed;
     o.shuffle = !f->no_shuffle;
     o.threads = (int)f->threads;

@@ -27,6 +27,7 @@ struct zn_choices zn_choices_open(void)
 {
     return (struct zn_choices){.stage = -1,
                                .recompute = -1,
+                               .keep_logits = -1,
                                .reduce_every = -1,
                                .parameters = -1,
                                .gradients = -1,
@@ -69,7 +70,7 @@ static void apply(const struct zn_fit *fit, const struct rung *rung, int stage, 
     o->offload.activations = tier_of(c->activations, rung->activations && o->recompute);
     if (c->activations > 0 && c->recompute < 0)
         o->recompute = true;
-    o->keep_logits = rung->keep_logits;
+    o->keep_logits = c->keep_logits >= 0 ? c->keep_logits : rung->keep_logits;
     o->tile_bytes = c->tile_bytes != SIZE_MAX ? c->tile_bytes : rung->tile * MIB;
     o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : rung->prefetch * MIB;
     o->reuse_bytes = o->prefetch_bytes;

@@ -6,7 +6,7 @@
 
 /* What the person has fixed; -1 (SIZE_MAX for sizes) stands for "choose". Tiers are zn_tier. */
 struct zn_choices {
-    int stage, recompute;
+    int stage, recompute, keep_logits;
     int reduce_every; /* -1: only where it must */
     int parameters, gradients, optimizer, activations;
     size_t tile_bytes, prefetch_bytes, host_cache;

@@ -96,7 +96,7 @@ static void apply(struct zn_plan_setup *s, const struct zn_choices *c, const str
     o->offload.gradients = tier_of(c->gradients, gradients);
     o->recompute = c->recompute >= 0 ? c->recompute : r->recompute || o->vertical || c->activations > 0;
     o->offload.activations = tier_of(c->activations, o->recompute ? r->activations : DEVICE);
-    o->keep_logits = r->keep_logits;
+    o->keep_logits = c->keep_logits >= 0 ? c->keep_logits : r->keep_logits;
     o->tile_bytes = c->tile_bytes != SIZE_MAX ? c->tile_bytes : r->tile * MIB;
     o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : r->prefetch * MIB;
     o->reuse_bytes = o->prefetch_bytes;

@@ -90,7 +90,7 @@ zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *
     if (status == ZN_OK)
         status = zn_run_bind(&run, options->threads);
     /* Nothing to choose: there are no states but parameters. */
-    const struct zn_choices choices = {.prefetch_bytes = 0};
+    const struct zn_choices choices = {.keep_logits = true};
     struct zn_engine_options engine = {.delay_after = -1, .micro_batch = options->micro_batch, .time = seq_len};
     if (status == ZN_OK)
         status = zn_run_plan(&run, &engine, &choices);

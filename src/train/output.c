@@ -106,9 +106,10 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
     zn_text_add(t, ",\n  \"warmup\": %lld,\n  \"min_lr\": %.17g,\n  \"clip\": %.17g", (long long)o->warmup,
                 o->min_lr, o->clip);
     add_list(t, "freeze", o->freeze, o->n_freeze);
-    zn_text_add(t, ",\n  \"recompute\": %s,\n  \"memory_limit\": %zu,\n  \"seed\": %llu,\n  \"shuffle\": %s",
-                e->recompute ? "true" : "false", run->memory_limit, (unsigned long long)o->seed,
-                o->shuffle ? "true" : "false");
+    zn_text_add(t, ",\n  \"recompute\": %s,\n  \"keep_logits\": %s", e->recompute ? "true" : "false",
+                e->keep_logits ? "true" : "false");
+    zn_text_add(t, ",\n  \"memory_limit\": %zu,\n  \"seed\": %llu,\n  \"shuffle\": %s", run->memory_limit,
+                (unsigned long long)o->seed, o->shuffle ? "true" : "false");
     zn_text_add(t, ",\n  \"ranks\": %d,\n  \"stage\": %d,\n  \"reduce\": \"%s\"", zn_comm_n_ranks(run->comm),
                 e->stage, e->reduce_every ? "every" : "last");
     const struct zn_offload *off = &e->offload;

@@ -35,6 +35,7 @@ void zn_train_options_init(struct zn_train_options *options)
         .host_cache = SIZE_MAX,
         .delayed_update = -1,
         .recompute = -1,
+        .keep_logits = -1,
         .seed = 1,
         .shuffle = true,
         .keep = 2,
@@ -122,6 +123,7 @@ static zn_status resolve_choices(struct training *t)
     t->choices = zn_choices_open();
     t->choices.stage = o->stage;
     t->choices.recompute = o->recompute;
+    t->choices.keep_logits = o->keep_logits;
     if (o->reduce)
         t->choices.reduce_every = strcmp(o->reduce, "every") == 0;
     ZN_TRY(parse_tier("--offload-optimizer", o->offload_optimizer, &t->choices.optimizer));
