@@ -36,6 +36,7 @@ struct zn_plan_report {
     size_t process_bytes; /* what the process holds besides */
     size_t memory_limit;
     bool recompute, vertical;
+    const char *schedule_reason; /* why this schedule was chosen; NULL: it was given */
     size_t tile_bytes; /* 0: no tiles */
     int ranks, stage;
     const char *precision;
@@ -92,7 +93,7 @@ struct zn_train_options {
     bool allow_buffered_swap;     /* swap on file systems in memory or without O_DIRECT */
     size_t tile_limit;            /* parameters above are split; 0: none, SIZE_MAX: by the plan */
     size_t host_cache;            /* of optimizer states on NVMe; SIZE_MAX: by the plan */
-    const char *schedule;         /* horizontal (NULL), vertical */
+    const char *schedule;         /* horizontal (NULL), vertical, auto */
     bool optimizer_in_backward;
     int64_t delayed_update;       /* after so many updates; -1: never */
     size_t prefetch_bytes;        /* SIZE_MAX: by the plan */

@@ -76,7 +76,8 @@ static const struct zn_option flags[] = {
     {.name = "--host-cache", .kind = ZN_OPTION_SIZE, .offset = AT(host_cache), .value = "SIZE", .otherwise = "0",
      .help = "Optimizer states on NVMe that stay in memory."},
     {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
-     .choices = "horizontal vertical auto", .not_yet = "auto", .help = "Order of segments and micro-batches."},
+     .choices = "horizontal vertical auto", .help = "Order of segments and micro-batches; auto: vertical where it saves "
+     "fetching parameters and fits."},
     {.name = "--optimizer-in-backward", .kind = ZN_OPTION_FLAG, .offset = AT(in_backward),
      .help = "Update each unit as soon as its gradient is complete; without clipping."},
     {.name = "--delayed-update", .kind = ZN_OPTION_OPTIONAL, .offset = AT(delayed_update), .value = "AFTER",

@@ -231,6 +231,7 @@ static void set_choices(struct plan *p, const struct zn_options *given)
     const struct plan_flags *f = p->flags;
     struct zn_choices *c = &p->freedom.choices;
     *c = zn_choices_open();
+    c->any_schedule = strcmp(f->schedule, "auto") == 0;
     c->stage = f->stage ? f->stage[0] - '0' : -1;
     c->recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
     c->keep_logits = f->keep_logits ? strcmp(f->keep_logits, "on") == 0 : -1;

@@ -137,7 +137,8 @@ static const struct zn_option flags[] = {
     {.name = "--device", .kind = ZN_OPTION_CHOICE, .offset = AT(device), .value = "NAME", .initial = "cpu",
      .choices = "cpu sim opencl cuda", .not_yet = "sim opencl cuda", .help = "Where to compute."},
     {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
-     .choices = "horizontal vertical auto", .not_yet = "auto", .help = "Order of segments and micro-batches."},
+     .choices = "horizontal vertical auto", .help = "Order of segments and micro-batches; auto: vertical where it saves "
+     "fetching parameters and fits."},
     {.name = "--offload-optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(off_optimizer), .value = "TIER",
      .otherwise = "chosen by the plan", .choices = "none cpu nvme", .help = "Tier of the optimizer states."},
     {.name = "--offload-param", .kind = ZN_OPTION_CHOICE, .offset = AT(off_param), .value = "TIER",
@@ -213,6 +214,8 @@ static void show_plan(void *self, const struct zn_plan_report *p)
         printf(" %12s", zn_size_text(sum[tier], text));
     printf("\n  memory of this process: %s", zn_size_text(sum[0] + sum[1] + p->process_bytes, text));
     printf(" of %s\n", zn_size_text(p->memory_limit, text));
+    if (p->schedule_reason)
+        printf("  schedule: %s, as %s\n", p->vertical ? "vertical" : "horizontal", p->schedule_reason);
     fflush(stdout);
 }
 

@@ -2,6 +2,7 @@
 #include "plan/fit.h"
 
 #include "base/size.h"
+#include "plan/vertical.h"
 
 static const size_t MIB = 1024 * 1024;
 
@@ -78,12 +79,29 @@ static void apply(const struct zn_fit *fit, const struct rung *rung, int stage, 
     o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : stage >= 2 && !o->vertical;
 }
 
-static zn_status try(const struct zn_fit *fit, const struct zn_engine_options *o, zn_engine_plan *plan, size_t *need)
+/* *need: the least of all that were tried. */
+static zn_status try(const struct zn_fit *fit, const struct zn_engine_options *o, zn_engine_plan *plan, size_t *need,
+                     bool *fits)
 {
     zn_engine_plan_fini(plan);
     ZN_TRY(zn_dry_run(fit->module, o, fit->n_ranks, plan));
     size_t bytes = zn_plan_memory(plan) + fit->overhead;
     *need = bytes < *need ? bytes : *need;
+    *fits = bytes <= fit->limit;
+    return ZN_OK;
+}
+
+static zn_status try_rung(const struct zn_fit *fit, const struct rung *rung, int stage, struct zn_engine_options *o,
+                          zn_engine_plan *plan, size_t *need, bool *fits)
+{
+    *fits = false;
+    apply(fit, rung, stage, o);
+    struct zn_schedules schedules = zn_schedules_to_try(&fit->choices, o, fit->n_ranks);
+    for (int i = 0; i < schedules.n && !*fits; i++) {
+        o->vertical = schedules.vertical[i];
+        apply(fit, rung, stage, o);
+        ZN_TRY(try(fit, o, plan, need, fits));
+    }
     return ZN_OK;
 }
 
@@ -101,7 +119,7 @@ static zn_status check(const struct zn_fit *fit, const struct zn_engine_options 
         return zn_fail(ZN_ERR_USAGE, "--schedule vertical computes segments again: it needs --recompute on");
     if (o->vertical && c->reduce_every == 1)
         return zn_fail(ZN_ERR_USAGE, "--schedule vertical reduces once a step: --reduce every does not go with it");
-    if (c->reduce_every == 0 && c->stage >= 2 && !o->vertical)
+    if (c->reduce_every == 0 && c->stage >= 2 && !o->vertical && (!c->any_schedule || c->recompute == 0))
         return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %d reduces every micro-batch", c->stage);
     if (o->in_backward && fit->n_ranks > 1 && c->stage == 0)
         return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
@@ -140,9 +158,9 @@ zn_status zn_fit_run(const struct zn_fit *fit, struct zn_engine_options *options
         for (int stage = first_stage(fit, options); stage <= 3; stage++) {
             if (!is_tried(fit, &ladder[r], stage))
                 continue;
-            apply(fit, &ladder[r], stage, options);
-            ZN_TRY(try(fit, options, plan, &need));
-            if (zn_plan_memory(plan) + fit->overhead <= fit->limit)
+            bool fits;
+            ZN_TRY(try_rung(fit, &ladder[r], stage, options, plan, &need, &fits));
+            if (fits)
                 return ZN_OK;
         }
     }

@@ -10,9 +10,10 @@ struct zn_choices {
     int reduce_every; /* -1: only where it must */
     int parameters, gradients, optimizer, activations;
     size_t tile_bytes, prefetch_bytes, host_cache;
+    bool any_schedule; /* options->vertical is chosen (plan/vertical.h); else it is given */
 };
 
-/* All of it open. */
+/* All of it open, but for the schedule. */
 struct zn_choices zn_choices_open(void);
 
 struct zn_fit {

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plan/vertical.h"
+
 enum { MAX_MICRO_BATCH = 1 << 20 };
 
 static const size_t MIB = 1024 * 1024;
@@ -104,6 +106,18 @@ static void apply(struct zn_plan_setup *s, const struct zn_choices *c, const str
     o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : stage >= 2 && !o->vertical;
 }
 
+/* The rung with the schedule that is tried as the i-th; false: there are no more. */
+static bool apply_schedule(struct zn_plan_setup *s, const struct zn_choices *c, const struct rung *r, int stage, int i)
+{
+    apply(s, c, r, stage);
+    struct zn_schedules schedules = zn_schedules_to_try(c, &s->engine, s->n_ranks);
+    if (i >= schedules.n)
+        return false;
+    s->engine.vertical = schedules.vertical[i];
+    apply(s, c, r, stage);
+    return true;
+}
+
 /* Puts the new prediction in the place of the old. */
 static void replace(struct zn_prediction *old, const struct zn_prediction *new)
 {
@@ -129,7 +143,7 @@ zn_status zn_plan_check_choices(const struct zn_plan_setup *s, const struct zn_p
         return zn_fail(ZN_ERR_USAGE, "--schedule vertical computes segments again: it needs --recompute on");
     if (o->vertical && c->reduce_every == 1)
         return zn_fail(ZN_ERR_USAGE, "--schedule vertical reduces once a step: --reduce every does not go with it");
-    if (c->reduce_every == 0 && c->stage >= 2 && !o->vertical)
+    if (c->reduce_every == 0 && c->stage >= 2 && !o->vertical && (!c->any_schedule || c->recompute == 0))
         return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %d reduces every micro-batch", c->stage);
     if (o->in_backward && s->n_ranks > 1 && c->stage == 0)
         return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
@@ -154,6 +168,27 @@ static zn_status choose_as_training(struct zn_plan_setup *setup, const struct zn
     return status == ZN_ERR_MEMORY ? ZN_OK : status;
 }
 
+/* The first schedule of a rung that fits. *before is the setting that was tried last. */
+static zn_status choose_schedule(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, const struct rung *rung,
+                                 int stage, struct zn_engine_options *before, bool *found,
+                                 struct zn_prediction *prediction)
+{
+    for (int i = 0; apply_schedule(setup, &f->choices, rung, stage, i); i++) {
+        struct zn_prediction p;
+        if (memcmp(&setup->engine, before, sizeof *before) == 0) /* what differs is fixed */
+            continue;
+        *before = setup->engine;
+        ZN_TRY(zn_predict_if_fits(setup, &p));
+        if (p.fits) {
+            *found = true;
+            *prediction = p;
+            return ZN_OK;
+        }
+        zn_prediction_fini(&p);
+    }
+    return ZN_OK;
+}
+
 static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found,
                         struct zn_prediction *prediction)
 {
@@ -161,23 +196,14 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
     bool tried = false;
     *found = false;
     for (int r = 0; r < N_RUNGS; r++) {
-        for (int stage = 0; stage <= 3; stage++) {
-            struct zn_prediction p;
+        for (int stage = 0; stage <= 3 && !*found; stage++) {
             if (!is_tried(setup, &f->choices, &ladder[r], stage))
                 continue;
-            apply(setup, &f->choices, &ladder[r], stage);
             tried = true;
-            if (memcmp(&setup->engine, &before, sizeof before) == 0) /* what differs is fixed */
-                continue;
-            before = setup->engine;
-            ZN_TRY(zn_predict_if_fits(setup, &p));
-            if (p.fits) {
-                *found = true;
-                *prediction = p;
-                return ZN_OK;
-            }
-            zn_prediction_fini(&p);
+            ZN_TRY(choose_schedule(setup, f, &ladder[r], stage, &before, found, prediction));
         }
+        if (*found)
+            break;
     }
     if (!tried)
         return zn_fail(ZN_ERR_USAGE, "a device with memory of its own has the optimizer and its gradients, or the host has; "
@@ -207,7 +233,8 @@ bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_plan_freedom
         for (int stage = 3; stage >= 0; stage--) {
             if (!is_tried(setup, &f->choices, &ladder[r], stage) || tried++ < way)
                 continue;
-            apply(setup, &f->choices, &ladder[r], stage);
+            for (int i = 0; apply_schedule(setup, &f->choices, &ladder[r], stage, i); i++)
+                ; /* the last needs the least */
             return true;
         }
         if (r == 2)
@@ -255,11 +282,12 @@ static zn_status try_rungs(const struct zn_plan_setup *setup, const struct zn_pl
             struct zn_plan_setup trial = *setup;
             if (!is_tried(setup, &f->choices, &ladder[r], stage))
                 continue;
-            apply(&trial, &f->choices, &ladder[r], stage);
-            if (memcmp(&trial.engine, &before, sizeof before) == 0)
-                continue;
-            before = trial.engine;
-            ZN_TRY(grow_batch(trial, f->micro_batch, best));
+            for (int i = 0; apply_schedule(&trial, &f->choices, &ladder[r], stage, i); i++) {
+                if (memcmp(&trial.engine, &before, sizeof before) == 0)
+                    continue;
+                before = trial.engine;
+                ZN_TRY(grow_batch(trial, f->micro_batch, best));
+            }
         }
     }
     return ZN_OK;

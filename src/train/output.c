@@ -116,8 +116,9 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
     zn_text_add(t, ",\n  \"offload\": {\"parameters\": \"%s\", \"gradients\": \"%s\", \"optimizer\": \"%s\", \"activations\": \"%s\"}",
                 zn_tier_name(off->parameters), zn_tier_name(off->gradients), zn_tier_name(off->optimizer),
                 zn_tier_name(off->activations));
-    zn_text_add(t, ",\n  \"schedule\": \"%s\",\n  \"tile_limit\": %zu,\n  \"host_cache\": %zu", e->vertical ? "vertical" : "horizontal",
-                e->tile_bytes, e->host_cache);
+    add_string(t, "schedule", e->vertical ? "vertical" : "horizontal");
+    add_string(t, "schedule_reason", run->schedule_reason);
+    zn_text_add(t, ",\n  \"tile_limit\": %zu,\n  \"host_cache\": %zu", e->tile_bytes, e->host_cache);
     zn_text_add(t, ",\n  \"optimizer_in_backward\": %s,\n  \"delayed_update\": %lld", e->in_backward ? "true" : "false",
                 (long long)e->delay_after);
     zn_text_add(t, ",\n  \"prefetch_bytes\": %zu,\n  \"persist_below\": %zu", e->prefetch_bytes, e->persist_bytes);

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/size.h"
 #include "device/cpu/isa.h"
+#include "plan/vertical.h"
 
 enum { CONFIG_BYTES = 16 * 1024 * 1024 };
 
@@ -121,7 +122,9 @@ zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, con
                          .limit = run->memory_limit,
                          .overhead = zn_run_overhead(run, options),
                          .choices = *choices};
-    return zn_fit_run(&fit, options, &run->plan);
+    ZN_TRY(zn_fit_run(&fit, options, &run->plan));
+    run->schedule_reason = zn_schedule_reason(choices, options, fit.n_ranks);
+    return ZN_OK;
 }
 
 static zn_status open_storage(struct zn_run *run, const struct zn_swap_paths *swap)

@@ -26,6 +26,7 @@ struct zn_run {
     const char *isa;
     size_t memory_limit;
     zn_engine_plan plan;
+    const char *schedule_reason; /* why the plan has this schedule; NULL: it was given */
     zn_device *device, *host; /* host: for updates in backward, else NULL */
     zn_storage *storage; /* NULL where nothing is on NVMe */
     zn_engine *engine;

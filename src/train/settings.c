@@ -121,6 +121,7 @@ static zn_status resolve_choices(struct training *t)
 {
     const struct zn_train_options *o = &t->options;
     t->choices = zn_choices_open();
+    t->choices.any_schedule = o->schedule && strcmp(o->schedule, "auto") == 0;
     t->choices.stage = o->stage;
     t->choices.recompute = o->recompute;
     t->choices.keep_logits = o->keep_logits;
@@ -166,9 +167,17 @@ static zn_status check_update(const struct zn_train_options *o)
     return ZN_OK;
 }
 
+static zn_status check_schedule(const char *name)
+{
+    if (!name || strcmp(name, "horizontal") == 0 || strcmp(name, "vertical") == 0 || strcmp(name, "auto") == 0)
+        return ZN_OK;
+    return zn_fail(ZN_ERR_USAGE, "--schedule: '%s' is not one of horizontal, vertical, auto", name);
+}
+
 static zn_status resolve_engine(struct training *t)
 {
     struct zn_train_options *o = &t->options;
+    ZN_TRY(check_schedule(o->schedule));
     if (o->lr == 0)
         o->lr = o->from_scratch ? 3e-4 : 2e-5;
     t->schedule.lr = o->lr;

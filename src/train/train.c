@@ -32,6 +32,7 @@ static void report_plan(const struct training *t)
         .memory_limit = run->memory_limit,
         .recompute = t->engine.recompute,
         .vertical = t->engine.vertical,
+        .schedule_reason = run->schedule_reason,
         .tile_bytes = t->engine.tile_bytes,
         .process_bytes = zn_run_overhead(run, &t->engine),
         .ranks = zn_comm_n_ranks(run->comm),

@@ -169,7 +169,7 @@ refuses 2 "--largest finds the model itself" --largest --params 1B "${dgx2[@]}"
 refuses 1 "--reduce last: stage 3" --params 1B "${dgx2[@]}" --stage 3 --reduce last
 refuses 2 "--offload-param needs --stage 3, not 2" --params 1B "${dgx2[@]}" --stage 2 --offload-param cpu
 refuses 2 "--recompute on" --params 1B "${dgx2[@]}" --recompute off --offload-activations cpu
-refuses 2 "\`--schedule auto\`: not in this build" --params 1B "${dgx2[@]}" --schedule auto
+refuses 2 "--schedule: 'diagonal' is not one of: horizontal vertical auto" --params 1B "${dgx2[@]}" --schedule diagonal
 refuses 2 "--delayed-update: 'soon'" --params 1B "${dgx2[@]}" --delayed-update=soon
 refuses 2 "--optimizer-in-backward does not go with --delayed-update" --params 1B "${dgx2[@]}" --optimizer-in-backward --delayed-update
 refuses 2 "\`--simulate\`: not in this build" --params 1B "${dgx2[@]}" --simulate
