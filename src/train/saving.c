@@ -174,7 +174,8 @@ zn_status zn_saving_after_step(zn_saving *s, int64_t step, int64_t n_skipped)
     if (s->in_background && news.settled)
         ZN_TRY(end_background(s));
     bool ends = news.signal != 0 && step < o->steps;
-    bool due = o->checkpoint_every > 0 && step % o->checkpoint_every == 0;
+    /* The last one is zn_saving_end's: if it fails, the model is written all the same. */
+    bool due = o->checkpoint_every > 0 && step % o->checkpoint_every == 0 && step < o->steps;
     if (ends || due)
         ZN_TRY(save_now(s, step, n_skipped, o->checkpoint_async && !ends));
     if (!ends)

@@ -203,6 +203,39 @@ static void what_cannot_be_written_leaves_nothing(void **state)
     assert_int_equal(n_entries(in_folder("bad")), 1);
 }
 
+/* Where rank 1 would put its list of hashes there is a folder: its part of the save cannot settle. */
+static zn_status hindered_work(struct engine_job *job, struct zn_run *run)
+{
+    zn_save *save;
+    char path[400];
+    const struct zn_save_options options = {
+        .engine = run->engine, .comm = run->comm, .model = run->model, .style = &run->style, .model_folder = job->model,
+        .folder = job->folder, .configuration = "{}", .file_bytes = job->file_bytes,
+        .state = {.step = job->step, .scale = 1, .optimizer = "adamw", .precision = "fp32"}};
+    ZN_TRY(fill_states(run->engine, run->model->module));
+    ZN_TRY(zn_save_begin(&options, &save));
+    snprintf(path, sizeof path, "%s/.tmp-step-%08lld-%d/.part-1.json", job->folder, (long long)job->step, (int)getpid());
+    if (zn_comm_rank(run->comm) == 1)
+        ZN_TRY(zn_folder_create(path));
+    zn_status status = zn_save_publish(save, zn_save_settle(save));
+    zn_save_destroy(save);
+    return status;
+}
+
+static void a_rank_that_cannot_settle_fails_all(void **state)
+{
+    (void)state;
+    struct engine_job job = new_job(GPT2, ZN_F32, ZN_F32, 3, in_folder("hindered"));
+    job.step = 10;
+    OK(on_ranks(&job, 3));
+    job.step = 20;
+    job.work = hindered_work;
+    FAILS(on_ranks(&job, 3), ZN_ERR_IO, "rank 1: ", "/.part-1.json: cannot rename");
+    assert_int_equal(n_entries(in_folder("hindered")), 1);
+    job.work = load_work;
+    OK(on_ranks(&job, 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +247,7 @@ int main(void)
         cmocka_unit_test(one_default_file_has_its_number),
         cmocka_unit_test(a_step_saved_again_is_replaced),
         cmocka_unit_test(what_cannot_be_written_leaves_nothing),
+        cmocka_unit_test(a_rank_that_cannot_settle_fails_all),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }
