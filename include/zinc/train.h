@@ -44,7 +44,7 @@ struct zn_plan_report {
     const char *isa;
 };
 
-/* What happens on the way; all on the calling thread, any may be NULL. */
+/* What happens on the way; all on the calling thread, any may be NULL. But for `failed`, rank 0's alone is told. */
 struct zn_train_listener {
     void *self;
     void (*plan)(void *self, const struct zn_plan_report *plan);
@@ -52,6 +52,9 @@ struct zn_train_listener {
     void (*note)(void *self, const char *text); /* warnings and things said once */
     void (*end)(void *self, const char *output); /* the output folder is written */
     void (*saved)(void *self, const char *checkpoint, double seconds); /* a checkpoint is whole */
+    /* The run has failed, or was stopped; told at once, on every rank. `speaks` on one of each node: the text is the same
+     * on all, and need be printed there alone. Not told of what goes wrong before ranks have found each other. */
+    void (*failed)(void *self, const char *text, bool speaks);
 };
 
 /* Strings and lists are borrowed for the call. zn_train_options_init sets the defaults. */

@@ -13,10 +13,14 @@ int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *
     return fflush(stdout) == 0 ? ZN_EXIT_DONE : ZN_EXIT_FAILED;
 }
 
+int zn_cli_code(zn_status status)
+{
+    return status == ZN_OK ? ZN_EXIT_DONE : status == ZN_ERR_USAGE ? ZN_EXIT_USAGE : ZN_EXIT_FAILED;
+}
+
 int zn_cli_end(const struct zn_command *command, zn_status status)
 {
-    if (status == ZN_OK)
-        return ZN_EXIT_DONE;
-    fprintf(stderr, "%s: %s\n", command->name, zn_error_message());
-    return status == ZN_ERR_USAGE ? ZN_EXIT_USAGE : ZN_EXIT_FAILED;
+    if (status != ZN_OK)
+        fprintf(stderr, "%s: %s\n", command->name, zn_error_message());
+    return zn_cli_code(status);
 }

@@ -29,6 +29,9 @@ ZN_CLI_COMMANDS(ZN_CLI_DECLARE)
 int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *target,
                  struct zn_options *options);
 
+/* The exit code of a command that ends so. */
+int zn_cli_code(zn_status status);
+
 /* Prints "zinc train: message" when `status` is a failure, and returns the exit code. */
 int zn_cli_end(const struct zn_command *command, zn_status status);
 

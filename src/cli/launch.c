@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/launch_relay.h"
+
 enum { EXTRA_WORDS = 16 };
 
 static bool is_open_mpi(const char *mpirun)
@@ -64,8 +66,9 @@ static void pass_on(int signal)
 }
 
 /* The child: out of the terminal's reach, so that Ctrl-C comes to us alone, and gone when we are. */
-static void become(char **words, const sigset_t *mask, int told)
+static void become(char **words, const sigset_t *mask, int told, int errors)
 {
+    dup2(errors, STDERR_FILENO);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0)
         dup2(null, STDIN_FILENO);
@@ -79,12 +82,13 @@ static void become(char **words, const sigset_t *mask, int told)
     _exit(127);
 }
 
-static int wait_for(pid_t pid)
+/* The cause was told by the rank that has it, unless it was killed. */
+static void tell_end(int code)
 {
-    int status;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (code > 128)
+        fprintf(stderr, "zinc train: the job ended: signal %d (%s)\n", code - 128, strsignal(code - 128));
+    else if (code != 0)
+        fprintf(stderr, "zinc train: the job ended with code %d\n", code);
 }
 
 /* Runs mpirun and ends this process with its code; returns only when it could not be started. */
@@ -93,9 +97,14 @@ static zn_status run(char **words)
     static const int signals[] = {SIGTERM, SIGINT, SIGUSR1};
     struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
     sigset_t blocked, mask;
-    int told[2], cause = 0;
+    int told[2], errors[2], cause = 0;
     if (pipe2(told, O_CLOEXEC) != 0)
         return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s", words[0], strerror(errno));
+    if (pipe2(errors, O_CLOEXEC) != 0) {
+        close(told[0]);
+        close(told[1]);
+        return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s", words[0], strerror(errno));
+    }
     sigemptyset(&action.sa_mask);
     sigemptyset(&blocked);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
@@ -103,19 +112,23 @@ static zn_status run(char **words)
     sigprocmask(SIG_BLOCK, &blocked, &mask); /* until there is someone to pass them on to */
     pid_t pid = fork();
     if (pid == 0)
-        become(words, &mask, told[1]);
+        become(words, &mask, told[1], errors[1]);
     cause = pid < 0 ? errno : 0;
     close(told[1]);
+    close(errors[1]);
     if (pid > 0 && read(told[0], &cause, sizeof cause) == 0) {
         atomic_store(&mpirun_pid, pid);
         for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
             sigaction(signals[i], &action, NULL);
         sigprocmask(SIG_SETMASK, &mask, NULL);
-        exit(wait_for(pid));
+        int code = zn_launch_relay(pid, errors[0]);
+        tell_end(code);
+        exit(code);
     }
     close(told[0]);
-    if (pid > 0)
-        wait_for(pid);
+    close(errors[0]);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
     sigprocmask(SIG_SETMASK, &mask, NULL);
     return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s (install an MPI, or name it with --mpirun)", words[0],
                    strerror(cause));

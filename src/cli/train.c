@@ -180,10 +180,30 @@ static const struct zn_command command = {
     .fill = fill,
 };
 
+/* Where the run is shown, and what was. */
+struct screen {
+    bool is_terminal;
+    bool has_failed; /* which is told, here or on another rank */
+};
+
+/* Begins a line in the place of the one that is written over. */
+static const char *new_line(const struct screen *screen)
+{
+    return screen->is_terminal ? "\r\033[K" : "";
+}
+
 static void show_note(void *self, const char *text)
 {
     (void)self;
     fprintf(stderr, "zinc train: %s\n", text);
+}
+
+static void show_failure(void *self, const char *text, bool speaks)
+{
+    struct screen *screen = self;
+    screen->has_failed = true;
+    if (speaks)
+        fprintf(stderr, "%szinc train: %s\n", new_line(screen), text);
 }
 
 static void show_plan(void *self, const struct zn_plan_report *p)
@@ -222,22 +242,21 @@ static void show_plan(void *self, const struct zn_plan_report *p)
 /* On a terminal one line that is written over; elsewhere a line a step. */
 static void show_step(void *self, const struct zn_step_report *s)
 {
-    const bool *terminal = self;
+    const struct screen *screen = self;
     char device[ZN_SIZE_TEXT];
     double rate = (double)s->tokens / s->seconds;
     double left = (double)(s->steps - s->step) * s->seconds;
     if (s->skipped)
-        fprintf(stderr, "%szinc train: step %lld skipped: %s\n", *terminal ? "\r\033[K" : "",
-                (long long)s->step, s->reason);
-    printf("%sstep %lld/%lld  loss %.4f  norm %.3f  lr %.3g  %.0f tokens/s  %s", *terminal ? "\r\033[K" : "",
+        fprintf(stderr, "%szinc train: step %lld skipped: %s\n", new_line(screen), (long long)s->step, s->reason);
+    printf("%sstep %lld/%lld  loss %.4f  norm %.3f  lr %.3g  %.0f tokens/s  %s", new_line(screen),
            (long long)s->step, (long long)s->steps, s->loss, s->grad_norm, s->lr, rate,
            zn_size_text(s->device_bytes, device));
-    if (*terminal && s->step < s->steps)
+    if (screen->is_terminal && s->step < s->steps)
         printf("  %d:%02d:%02d left", (int)(left / 3600), (int)fmod(left / 60, 60), (int)fmod(left, 60));
     bool evaluated = !isnan(s->eval_loss);
     if (evaluated)
         printf("  held-out loss %.4f", s->eval_loss);
-    if (!*terminal || evaluated || s->step == s->steps)
+    if (!screen->is_terminal || evaluated || s->step == s->steps)
         putchar('\n');
     fflush(stdout);
 }
@@ -250,8 +269,7 @@ static void show_end(void *self, const char *output)
 
 static void show_saved(void *self, const char *checkpoint, double seconds)
 {
-    const bool *terminal = self;
-    printf("%ssaved %s in %.1f s\n", *terminal ? "\r\033[K" : "", checkpoint, seconds);
+    printf("%ssaved %s in %.1f s\n", new_line(self), checkpoint, seconds);
     fflush(stdout);
 }
 
@@ -346,11 +364,12 @@ int zn_cli_train(int argc, char **argv)
     struct train_flags f = {0};
     struct zn_options given;
     bool catches = false;
-    bool terminal = isatty(STDOUT_FILENO) && (!zn_comm_is_launched() || getenv("ZINC_TERMINAL"));
+    struct screen screen = {.is_terminal = isatty(STDOUT_FILENO) && (!zn_comm_is_launched() || getenv("ZINC_TERMINAL"))};
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
     if (code < 0) {
         struct zn_train_options options = options_of(&f, &given);
-        options.listener = (struct zn_train_listener){&terminal, show_plan, show_step, show_note, show_end, show_saved};
+        options.listener = (struct zn_train_listener){&screen, show_plan, show_step, show_note, show_end, show_saved,
+                                                      show_failure};
         options.stop = zn_cli_stop;
         options.stop_self = &catches;
         zn_status status = check(&f);
@@ -358,7 +377,7 @@ int zn_cli_train(int argc, char **argv)
             status = zn_launch(f.n_ranks, f.mpirun, argc, argv);
         if (status == ZN_OK)
             status = zn_train(&options);
-        code = zn_cli_end(&command, status);
+        code = screen.has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
     }
     zn_options_fini(&given, &f);
     return code;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/size.h"
 
@@ -119,7 +120,7 @@ struct comm_vote comm_vote(zn_status status)
     return vote;
 }
 
-zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks)
+zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks, const char *agreed)
 {
     for (int i = 0; i < n_ranks; i++) {
         const struct comm_vote *vote =
@@ -127,7 +128,7 @@ zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks)
         if (vote->status == ZN_OK)
             continue;
         zn_status status = zn_fail_text((zn_status)vote->status, vote->text);
-        return n_ranks > 1 ? zn_context(status, "rank %d", i) : status;
+        return n_ranks > 1 && strcmp(vote->text, agreed) != 0 ? zn_context(status, "rank %d", i) : status;
     }
     return ZN_OK;
 }
@@ -142,8 +143,11 @@ zn_status zn_comm_agree(zn_comm *comm, zn_status mine)
         return status;
     }
     zn_status status = comm->ops->exchange(comm, COMM_AGREE, &vote, sizeof vote, votes);
-    if (status == ZN_OK)
-        status = comm_count_votes(votes, sizeof vote, comm->n_ranks);
+    if (status == ZN_OK) {
+        status = comm_count_votes(votes, sizeof vote, comm->n_ranks, comm->agreed);
+        if (status != ZN_OK)
+            snprintf(comm->agreed, sizeof comm->agreed, "%s", zn_error_message());
+    }
     free(votes);
     return status;
 }
@@ -151,6 +155,11 @@ zn_status zn_comm_agree(zn_comm *comm, zn_status mine)
 void zn_comm_abort(zn_comm *comm, zn_status status)
 {
     comm->ops->abort(comm, status, zn_error_message());
+}
+
+bool zn_comm_speaks(zn_comm *comm)
+{
+    return comm->ops->speaks(comm);
 }
 
 void zn_comm_destroy(zn_comm *comm)

@@ -93,9 +93,14 @@ zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void
 zn_status zn_comm_agree(zn_comm *comm, zn_status mine);
 
 /* Not collective: tells the others that this rank cannot go on; every request of theirs, under way
- * or later, fails with this rank's message, "rank R: " before it. Takes this thread's message. A
- * request whose `after` failed does the same. */
+ * or later, fails with this rank's message, "rank R: " before it unless it was agreed on. Takes this
+ * thread's message, and leaves there the one that all ranks have: of two that fail, the first one's.
+ * A request whose `after` failed does the same. */
 void zn_comm_abort(zn_comm *comm, zn_status status);
+
+/* Not collective, also after a failure: true for the first rank of the node that asks, and for no other.
+ * What all ranks know, their end above all, is said by that one. */
+bool zn_comm_speaks(zn_comm *comm);
 
 /* Logical payload this rank has sent since the start, by kind: for each request
  * (n_ranks - 1) × piece bytes, whatever the transport. */

@@ -113,7 +113,7 @@ static zn_status agree_by_mpi(zn_status mine, int n_ranks)
     zn_status status = ZN_ERR_IO;
     if (MPI_Allgather(&vote, sizeof vote, MPI_BYTE, votes, sizeof vote, MPI_BYTE, MPI_COMM_WORLD) ==
         MPI_SUCCESS)
-        status = comm_count_votes(votes, sizeof vote, n_ranks);
+        status = comm_count_votes(votes, sizeof vote, n_ranks, "");
     else
         zn_fail(status, "MPI did not start");
     free(votes);

@@ -34,6 +34,7 @@ struct slot {
 struct comm_control {
     _Atomic uint32_t failure; /* enum failure_state; guards status and text */
     _Atomic uint32_t n_left, n_gone;
+    _Atomic uint32_t n_claims;
     zn_status status;
     char text[COMM_TEXT];
     struct slot slots[];
@@ -233,6 +234,11 @@ zn_status node_check(const struct comm_node *node)
     if (state == WRITING)
         return zn_fail(ZN_ERR_INTERRUPTED, "a rank died while it failed");
     return zn_fail_text(control->status, control->text);
+}
+
+bool node_claim(struct comm_node *node)
+{
+    return atomic_fetch_add(&node->control->n_claims, 1) == 0;
 }
 
 unsigned char *node_mailbox(const struct comm_node *node, int local)

@@ -75,6 +75,9 @@ void node_fail(struct comm_node *node, zn_status status, const char *text);
 /* ZN_OK, or the failure of the node as this thread's. */
 zn_status node_check(const struct comm_node *node);
 
+/* True for the first of the node's ranks that calls it. */
+bool node_claim(struct comm_node *node);
+
 /* Fails the node when the process of a local rank has ended. */
 void node_look_for_dead(struct comm_node *node);
 

@@ -25,6 +25,7 @@ struct comm_ops {
     zn_status (*exchange)(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes,
                           void *all);
     void (*abort)(zn_comm *comm, zn_status status, const char *text);
+    bool (*speaks)(zn_comm *comm);
     void (*destroy)(zn_comm *comm);
 };
 
@@ -35,6 +36,7 @@ struct zn_comm {
     int rank, n_ranks, local_rank, n_local;
     size_t buffer_bytes;            /* what the communicator holds for itself */
     uint64_t sent[ZN_N_COMM_KINDS]; /* of the thread that submits */
+    char agreed[COMM_TEXT];         /* the last failure that all ranks agreed on; likewise */
 };
 
 /* A status that goes to other ranks with its text. */
@@ -46,7 +48,8 @@ struct comm_vote {
 /* With this thread's message when it is a failure. */
 struct comm_vote comm_vote(zn_status status);
 
-/* The first failure in rank order as this thread's; `stride` bytes from one vote to the next. */
-zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks);
+/* The first failure in rank order as this thread's; `stride` bytes from one vote to the next. A text that is `agreed` names
+ * its rank already. */
+zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks, const char *agreed);
 
 #endif

@@ -61,7 +61,7 @@ static zn_status share(struct worker *w, zn_status mine, struct offer *offer, st
 {
     offer->vote = comm_vote(mine);
     ZN_TRY(worker_exchange(w, COMM_ALLOC, offer, sizeof *offer, offers));
-    ZN_TRY(comm_count_votes(offers, sizeof *offers, w->head.n_ranks));
+    ZN_TRY(comm_count_votes(offers, sizeof *offers, w->head.n_ranks, ""));
     for (int i = 1; i < w->head.n_ranks; i++)
         if (offers[i].n_bytes != offers[0].n_bytes)
             return zn_fail(
@@ -69,7 +69,7 @@ static zn_status share(struct worker *w, zn_status mine, struct offer *offer, st
                 (unsigned long long)offers[0].n_bytes, i, (unsigned long long)offers[i].n_bytes);
     offer->vote = comm_vote(attach_all(w, offers, region));
     ZN_TRY(worker_exchange(w, COMM_ALLOC, offer, sizeof *offer, offers));
-    return comm_count_votes(offers, sizeof *offers, w->head.n_ranks);
+    return comm_count_votes(offers, sizeof *offers, w->head.n_ranks, "");
 }
 
 zn_status worker_alloc(struct worker *w, size_t n_bytes, struct zn_shared *shared)

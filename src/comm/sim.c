@@ -68,6 +68,12 @@ static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
     (void)text;
 }
 
+static bool speaks(zn_comm *comm)
+{
+    (void)comm;
+    return true;
+}
+
 static void destroy(zn_comm *comm)
 {
     struct sim *sim = (struct sim *)comm;
@@ -81,6 +87,7 @@ static const struct comm_ops sim_ops = {
     .start = start,
     .exchange = exchange,
     .abort = abort_ranks,
+    .speaks = speaks,
     .destroy = destroy,
 };
 

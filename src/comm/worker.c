@@ -136,13 +136,19 @@ static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
 {
     struct worker *w = (struct worker *)comm;
     char whole[COMM_TEXT];
-    if (comm->n_ranks > 1)
+    if (comm->n_ranks > 1 && strcmp(text, comm->agreed) != 0)
         snprintf(whole, sizeof whole, "rank %d: %s", comm->rank, text);
     else
         snprintf(whole, sizeof whole, "%s", text);
     node_fail(&w->node, status, whole);
+    node_check(&w->node); /* whose failure it is */
     if (w->network)
         zn_stream_submit(w->stream, &(struct zn_task){.run = tell_failure, .arg = w});
+}
+
+static bool speaks(zn_comm *comm)
+{
+    return node_claim(&((struct worker *)comm)->node);
 }
 
 /* Ranks of a whole job leave together; those of a failed one when they can. */
@@ -178,6 +184,7 @@ static const struct comm_ops worker_ops = {
     .start = start,
     .exchange = exchange,
     .abort = abort_ranks,
+    .speaks = speaks,
     .destroy = destroy,
 };
 

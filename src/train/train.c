@@ -278,7 +278,7 @@ static zn_status judge_step(struct training *t, int64_t step, const struct zn_ve
     zn_loss_scale_update(&t->loss_scale, verdict->skipped);
     if (t->n_skipped < MAX_SKIPPED)
         return ZN_OK;
-    ZN_TRY(zn_comm_agree(t->run.comm, ZN_OK)); /* the first rank to leave ends all: the log is written */
+    t->ends_alike = true;
     return zn_fail(ZN_ERR_NUMERIC, "%d steps in a row were skipped, the last (%lld) because the %s", MAX_SKIPPED,
                    (long long)step + 1, verdict->reason);
 }
@@ -310,6 +310,17 @@ static zn_status end_run(struct training *t)
     return saved == ZN_OK ? ZN_OK : zn_fail_text(saved, message);
 }
 
+/* The others learn of it, and one rank of the node says it before any of them leaves. What is agreed upon they have
+ * already, as they have a stop: so it is with all failures before there is a device. */
+static void tell_failure(const struct training *t, zn_status status)
+{
+    const struct zn_train_listener *listener = &t->options.listener;
+    if (status != ZN_ERR_INTERRUPTED && !t->ends_alike && t->run.device)
+        zn_comm_abort(t->run.comm, status);
+    if (listener->failed)
+        listener->failed(listener->self, zn_error_message(), zn_comm_speaks(t->run.comm));
+}
+
 zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm)
 {
     struct training t = {.options = *options};
@@ -321,10 +332,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
         status = end_run(&t);
     if (status == ZN_OK && t.run.listener.end)
         t.run.listener.end(t.run.listener.self, t.options.output);
-    /* Before there is a device, failures are agreed upon, as is a stop: the other ranks have them too, and can end in
-     * good order. */
-    if (status != ZN_OK && status != ZN_ERR_INTERRUPTED && t.run.device)
-        zn_comm_abort(comm, status);
+    if (status != ZN_OK)
+        tell_failure(&t, status);
     zn_saving_destroy(t.saving);
     zn_metrics_destroy(t.metrics);
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)

@@ -23,6 +23,7 @@ struct training {
     zn_metrics *metrics;
     zn_saving *saving;
     int64_t n_skipped; /* steps skipped in a row */
+    bool ends_alike;   /* every rank ends of itself, for the same reason */
     struct zn_host_batch *batches; /* one for each micro-batch of a step */
     const int32_t **ids, **targets; /* theirs */
     bool *frozen;                  /* by parameter index */

@@ -50,6 +50,17 @@ same()
     cmp -s "$1/model.safetensors" "$2/model.safetensors" || fail "$1 and $2 differ in their weights"
 }
 
+# once FILE TEXT END: the cause is told once, then that the job has ended, and mpirun adds nothing
+once()
+{
+    local n
+    n=$(grep -c "zinc train: .*$2" "$1")
+    [ "$n" = 1 ] || fail "$1: says '$2' $n times: $(cat "$1")"
+    n=$(grep -cx "zinc train: the job ended$3" "$1")
+    [ "$n" = 1 ] || fail "$1: says $n times that the job ended$3: $(cat "$1")"
+    grep -q -- '-------' "$1" && fail "$1: mpirun's own words: $(cat "$1")"
+}
+
 # value KEY FILE: of every line
 value()
 {
@@ -107,7 +118,7 @@ apart()
     code=$?
     [ $code -ne 0 ] && [ $code -ne 124 ] || fail "$1: code $code"
     [ $((SECONDS - begin)) -le $limit ] || fail "$1: ended after $((SECONDS - begin)) seconds"
-    grep -q "^zinc train: .*$2" "$1.out" || fail "$1: does not say '$2': $(cat "$1.out")"
+    [ "$(grep -c "^zinc train: .*$2" "$1.out")" = 1 ] || fail "$1: does not say '$2' once: $(cat "$1.out")"
     [ -e apart/model.safetensors ] && fail "$1: wrote a model"
     [ -z "$(pgrep -f -- "--output $work/apart")" ] || fail "$1: left processes behind"
 }
@@ -142,6 +153,25 @@ cp "$data/gpt2/config.json" cut/
 head -c 50000 "$data/gpt2/model.safetensors" >cut/model.safetensors
 words cut "$data/tokens.bin" "${together[@]}"
 apart cut-model "rank 1: .*cut/model.safetensors"
+
+# One that fails in mid-run is heard, whichever it is.
+swap=(--offload-optimizer nvme --stage 3 --nvme-path "$work" --allow-buffered-swap)
+words "$data/gpt2" "$data/tokens.bin" --steps 100000000 --output "$work/apart" "${swap[@]}"
+plain=("${words[@]}") broken=(env ZINC_STORAGE_FAULT=400:EIO "${words[@]}")
+first=("${plain[@]}") words=("${broken[@]}")
+apart fault-1 "rank 1: $work: cannot .*: Input/output error"
+first=("${broken[@]}") words=("${plain[@]}")
+apart fault-0 "rank 0: $work: cannot .*: Input/output error"
+words "$data/gpt2" "$data/tokens.bin" --steps 100000000 --output "$work/apart" -n 3 "${swap[@]}"
+rm -rf apart
+ZINC_STORAGE_FAULT=400:EIO timeout 60 "${words[@]}" >fault.out 2>fault.err
+once fault.err "rank [012]: $work: cannot .*: Input/output error" " with code 1"
+words "$data/gpt2" "$data/tokens.bin" --steps 2 --output "$work/apart" -n 3 --freeze nothing
+timeout 60 "${words[@]}" >usage.out 2>usage.err
+[ $? = 2 ] || fail "a mistake that ranks find: not code 2"
+once usage.err "--freeze 'nothing': no parameter" " with code 2"
+"${words[@]}" --mpirun /bin/false >false.out 2>false.err
+once false.err "" " with code 1"
 
 # ---- Ranks that die ----
 
@@ -184,6 +214,10 @@ dies()
     [ $((SECONDS - begin)) -le $limit ] || fail "$how: ended after $((SECONDS - begin)) seconds"
     mapfile -t ranks < <(of_job)
     ((${#ranks[@]} == 0)) || { fail "$how: processes are left"; kill -9 "${ranks[@]}"; }
+    case $how in
+        rank*) once victim.out "rank ${how#rank} died" ': signal 9 (Killed)' ;;
+        mpirun) once victim.out "stopped by SIGUSR1 after step" " with code 1" ;;
+    esac
     for segment in $segments; do
         [ ! -e "$segment" ] || [[ $segment == */__KMP* ]] || fail "$how: left $segment behind"
     done
@@ -215,6 +249,9 @@ skips()
     [ $code = 1 ] || fail "$name: code $code: $(tail -1 "$name.err")"
     grep -q "^zinc train: 10 steps in a row were skipped.* gradient of $tensor is not finite" "$name.err" ||
         fail "$name: does not name $tensor: $(cat "$name.err")"
+    case $* in
+        *" -n "*) once "$name.err" "10 steps in a row were skipped" " with code 1" ;;
+    esac
     local log=$name/metrics.jsonl n
     n=$(grep -c "\"loss\":null,\"skipped\":true,\"reason\":\"gradient of $tensor is not finite\"" "$log")
     [ "$n" = 10 ] && [ "$(wc -l <"$log")" = 10 ] || fail "$name: $n skipped steps in the log"

@@ -177,6 +177,39 @@ static inline void check_agree(const struct world *w)
     CHECK(zn_comm_agree(w->comm, ZN_OK) == ZN_OK);
 }
 
+/* A failure that goes through two agreements names its rank once. */
+static inline void check_agreed_again(const struct world *w)
+{
+    int last = w->n - 1;
+    char wanted[64];
+    zn_status status = zn_comm_agree(w->comm, w->rank == last ? zn_fail(ZN_ERR_INPUT, "bad file") : ZN_OK);
+    CHECK(status == ZN_ERR_INPUT);
+    CHECK(zn_comm_agree(w->comm, status) == ZN_ERR_INPUT);
+    if (w->n > 1)
+        snprintf(wanted, sizeof wanted, "rank %d: bad file", last);
+    else
+        snprintf(wanted, sizeof wanted, "bad file");
+    CHECK(strcmp(zn_error_message(), wanted) == 0);
+}
+
+/* One rank of each node, once. */
+static inline void check_speaks(const struct world *w)
+{
+    for (int round = 0; round < 2; round++) {
+        struct {
+            int speaks, is_first; /* of its node */
+        } mine = {zn_comm_speaks(w->comm), zn_comm_local_rank(w->comm) == 0}, *all = calloc((size_t)w->n, sizeof *all);
+        CHECK(all && zn_comm_exchange(w->comm, &mine, sizeof mine, all) == ZN_OK);
+        int n_speak = 0, n_nodes = 0;
+        for (int r = 0; r < w->n; r++) {
+            n_speak += all[r].speaks;
+            n_nodes += all[r].is_first;
+        }
+        CHECK(n_speak == (round == 0 ? n_nodes : 0));
+        free(all);
+    }
+}
+
 /* An allocation that one rank cannot make fails on all, and nothing else does. */
 static inline void check_alloc_fails_together(const struct world *w)
 {
@@ -264,6 +297,7 @@ static inline void check_all(const struct world *w)
     static const zn_dtype wires[] = {ZN_F32, ZN_BF16, ZN_F16};
     check_exchange(w);
     check_agree(w);
+    check_agreed_again(w);
     check_alloc_fails_together(w);
     for (int place = 0; place < 2; place++) {
         check_gather(w, 1, 1, place);

@@ -189,6 +189,7 @@ static zn_status run(const struct world *w, int argc, char **argv)
     size_t n_bytes = 0;
     if (strcmp(what, "all") == 0) {
         check_all(w);
+        check_speaks(w);
         for (int n = 1; n < 3; n++) /* several blocks between nodes */
             check_reduce(w, 11, n * 3000000, n == 1 ? ZN_BF16 : ZN_F32, n == 1, n == 2);
         return ZN_OK;

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -157,6 +158,9 @@ static void one_rank_aborts(const struct world *w)
     if (w->rank == 1) {
         usleep(10000);
         zn_comm_abort(w->comm, zn_fail(ZN_ERR_IO, "the disk is gone"));
+        CHECK(strcmp(zn_error_message(), "rank 1: the disk is gone") == 0);
+        zn_comm_abort(w->comm, zn_fail(ZN_ERR_IO, "more is gone")); /* the first failure is the job's */
+        CHECK(strcmp(zn_error_message(), "rank 1: the disk is gone") == 0);
     }
     for (int i = 0; i < 3; i++) {
         CHECK(gather_once(w, &part, 0, 64, NULL) == ZN_ERR_IO);
@@ -173,6 +177,45 @@ static void abort_fails_every_request_of_all_ranks(void **state)
     (void)state;
     on_ranks(2, one_rank_aborts);
     on_ranks(4, one_rank_aborts);
+}
+
+/* What is agreed upon names its rank already. */
+static void all_ranks_abort(const struct world *w)
+{
+    zn_status status = zn_comm_agree(w->comm, w->rank == 1 ? zn_fail(ZN_ERR_IO, "the disk is gone") : ZN_OK);
+    CHECK(status == ZN_ERR_IO);
+    zn_comm_abort(w->comm, status);
+    CHECK(strcmp(zn_error_message(), "rank 1: the disk is gone") == 0);
+}
+
+static void a_failure_that_is_agreed_upon_stays_as_it_is(void **state)
+{
+    (void)state;
+    on_ranks(3, all_ranks_abort);
+}
+
+static void ask_to_speak(const struct world *w)
+{
+    check_speaks(w);
+}
+
+static atomic_int n_speak;
+
+static void fail_and_ask_to_speak(const struct world *w)
+{
+    if (w->rank == 0)
+        zn_comm_abort(w->comm, zn_fail(ZN_ERR_IO, "the disk is gone"));
+    CHECK(zn_comm_agree(w->comm, ZN_OK) == ZN_ERR_IO);
+    atomic_fetch_add(&n_speak, zn_comm_speaks(w->comm));
+}
+
+static void one_rank_speaks(void **state)
+{
+    (void)state;
+    for (int n_ranks = 1; n_ranks <= 4; n_ranks++)
+        on_ranks(n_ranks, ask_to_speak);
+    on_ranks(4, fail_and_ask_to_speak);
+    assert_int_equal(atomic_load(&n_speak), 1);
 }
 
 static void one_source_fails(const struct world *w)
@@ -328,6 +371,8 @@ int main(void)
         cmocka_unit_test(eight_threads_do_all),
         cmocka_unit_test(a_request_begins_after_its_event),
         cmocka_unit_test(abort_fails_every_request_of_all_ranks),
+        cmocka_unit_test(a_failure_that_is_agreed_upon_stays_as_it_is),
+        cmocka_unit_test(one_rank_speaks),
         cmocka_unit_test(a_failed_source_fails_all_ranks),
         cmocka_unit_test(ranks_that_disagree_are_told_by_name),
         cmocka_unit_test(requests_outside_the_memory_are_refused),

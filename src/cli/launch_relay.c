@@ -1,0 +1,127 @@
+/* Lines and paragraphs of mpirun's standard error. Open MPI puts what it has to say between two lines of dashes. */
+#include "cli/launch_relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+enum { PIECE = 4096, LOOK_MS = 200, RULE = 60 };
+
+struct relay {
+    zn_text line, paragraph;
+    zn_text held;   /* paragraphs that are not passed on */
+    bool is_inside; /* of a paragraph */
+    bool heard;     /* a rank has said something */
+};
+
+static void put(const zn_text *text)
+{
+    if (text->n_bytes > 0)
+        fwrite(text->data, 1, text->n_bytes, stderr);
+}
+
+static void clear(zn_text *text)
+{
+    zn_text_fini(text);
+    zn_text_init(text);
+}
+
+static bool is_rule(const char *line)
+{
+    size_t n = strspn(line, "-");
+    return n >= RULE && strcmp(line + n, "\n") == 0;
+}
+
+/* Of what ranks ended with. Zinc's ranks say it themselves. */
+static bool is_about_ranks(const char *paragraph)
+{
+    static const char *const signs[] = {"returned\na non-zero exit code", "MPI_ABORT was invoked on rank",
+                                        "processes exited with non-zero status", "mpirun noticed that process rank"};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+        if (strstr(paragraph, signs[i]))
+            return true;
+    return false;
+}
+
+static void end_paragraph(struct relay *r)
+{
+    if (r->paragraph.data && is_about_ranks(r->paragraph.data))
+        zn_text_add_bytes(&r->held, r->paragraph.data, r->paragraph.n_bytes);
+    else
+        put(&r->paragraph);
+    clear(&r->paragraph);
+    r->is_inside = false;
+}
+
+static void take_line(struct relay *r)
+{
+    const char *line = r->line.data;
+    bool is_ours = strstr(line, "zinc train: ") != NULL, rule = is_rule(line);
+    r->heard |= is_ours;
+    if (is_ours || (!rule && !r->is_inside)) {
+        put(&r->line);
+    } else {
+        zn_text_add_bytes(&r->paragraph, line, r->line.n_bytes);
+        if (rule && r->is_inside)
+            end_paragraph(r);
+        else
+            r->is_inside = true;
+    }
+    clear(&r->line);
+}
+
+static void take(struct relay *r, const char *bytes, size_t n_bytes)
+{
+    while (n_bytes > 0) {
+        const char *end = memchr(bytes, '\n', n_bytes);
+        size_t n = end ? (size_t)(end - bytes) + 1 : n_bytes;
+        zn_text_add_bytes(&r->line, bytes, n);
+        if (end && r->line.data)
+            take_line(r);
+        bytes += n;
+        n_bytes -= n;
+    }
+}
+
+/* False at the end. The pipe has its end when the last process that has it is gone; nobody waits for that. */
+static bool read_some(struct relay *r, int fd)
+{
+    char piece[PIECE];
+    ssize_t n = read(fd, piece, sizeof piece);
+    if (n > 0)
+        take(r, piece, (size_t)n);
+    return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+int zn_launch_relay(pid_t mpirun, int fd)
+{
+    struct relay r = {0};
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    int status = 0;
+    bool runs = true, is_open = true;
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while (runs) {
+        if (poll(&wanted, 1, LOOK_MS) > 0 && is_open)
+            is_open = read_some(&r, fd);
+        if (!is_open)
+            wanted.fd = -1;
+        pid_t ended = waitpid(mpirun, &status, WNOHANG);
+        runs = ended == 0 || (ended < 0 && errno == EINTR);
+    }
+    while (is_open && poll(&wanted, 1, 0) > 0) /* what it left behind */
+        is_open = read_some(&r, fd);
+    put(&r.line);
+    if (!r.heard)
+        put(&r.held);
+    put(&r.paragraph);
+    zn_text_fini(&r.line);
+    zn_text_fini(&r.held);
+    zn_text_fini(&r.paragraph);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
