@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/machine.h"
+#include "base/text.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
@@ -15,7 +16,7 @@ enum { MAX_ROUNDS = 101, KINDS = 4 };
 
 struct flags {
     int64_t elements, rounds, threads;
-    bool json;
+    bool json, on_request;
 };
 
 #define AT(field) offsetof(struct flags, field)
@@ -28,6 +29,8 @@ static const struct zn_option options[] = {
     {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
      .otherwise = "physical cores", .help = "Threads to compute with."},
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json), .help = "Print one JSON value."},
+    {.name = "--on-request", .kind = ZN_OPTION_FLAG, .offset = AT(on_request),
+     .help = "One update for each line of standard input (fp32, bf16, fp32-streams, bf16-streams), and its seconds as JSON."},
 };
 
 static const struct zn_command command = {
@@ -109,21 +112,57 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* What is measured: the update and the streams alone, without and with the copy. */
+static const char *const kind_names[KINDS] = {"fp32", "fp32-streams", "bf16", "bf16-streams"};
+
+static zn_status run_once(zn_device *device, const struct arrays *x, const struct flags *f, int kind, double *seconds)
+{
+    bool copies = kind >= 2;
+    double start = zn_clock_now(device->clock);
+    if (kind % 2 == 0)
+        ZN_TRY(adam(device, x, copies));
+    else
+        move_streams(x, (int)f->threads, copies);
+    *seconds = zn_clock_now(device->clock) - start;
+    return ZN_OK;
+}
+
+/* The streams swap the moments. */
+static zn_status restore(zn_device *device, const struct arrays *x)
+{
+    return zn_run_fill(device, &(struct zn_fill_args){.dst = x->exp_avg_sq, .n_elements = x->n, .value = 1e-4f});
+}
+
+/* For a script that measures others in between: one answer for each line. */
+static zn_status serve(zn_device *device, const struct arrays *x, const struct flags *f)
+{
+    char line[64];
+    while (fgets(line, sizeof line, stdin)) {
+        int kind = 0;
+        double seconds;
+        line[strcspn(line, "\n")] = '\0';
+        while (kind < KINDS && strcmp(line, kind_names[kind]) != 0)
+            kind++;
+        if (kind == KINDS)
+            return zn_fail(ZN_ERR_USAGE, "--on-request: '%s' is not one of: fp32 fp32-streams bf16 bf16-streams",
+                           zn_shown(line).text);
+        ZN_TRY(run_once(device, x, f, kind, &seconds));
+        printf("{\"kind\":\"%s\",\"seconds\":%.9g}\n", line, seconds);
+        if (fflush(stdout) != 0)
+            return zn_fail(ZN_ERR_IO, "cannot write to standard output");
+        if (kind % 2 == 1)
+            ZN_TRY(restore(device, x));
+    }
+    return ZN_OK;
+}
+
 static zn_status measure(zn_device *device, const struct arrays *x, const struct flags *f, double seconds[KINDS])
 {
-    double all[KINDS][MAX_ROUNDS];
+    double all[KINDS][MAX_ROUNDS], warm;
     for (int64_t round = -1; round < f->rounds; round++) { /* one more, to warm up */
-        for (int kind = 0; kind < KINDS; kind++) {
-            bool copies = kind >= 2;
-            double start = zn_clock_now(device->clock);
-            if (kind % 2 == 0)
-                ZN_TRY(adam(device, x, copies));
-            else
-                move_streams(x, (int)f->threads, copies);
-            if (round >= 0)
-                all[kind][round] = zn_clock_now(device->clock) - start;
-        }
-        ZN_TRY(zn_run_fill(device, &(struct zn_fill_args){.dst = x->exp_avg_sq, .n_elements = x->n, .value = 1e-4f}));
+        for (int kind = 0; kind < KINDS; kind++)
+            ZN_TRY(run_once(device, x, f, kind, round >= 0 ? &all[kind][round] : &warm));
+        ZN_TRY(restore(device, x));
     }
     for (int kind = 0; kind < KINDS; kind++) {
         qsort(all[kind], (size_t)f->rounds, sizeof(double), compare);
@@ -169,8 +208,8 @@ static zn_status run(struct flags *f)
     ZN_TRY(zn_device_create_cpu(&ledger, &clock, (int)f->threads, NULL, &device));
     zn_status status = make_arrays(device, &x);
     if (status == ZN_OK)
-        status = measure(device, &x, f, seconds);
-    if (status == ZN_OK)
+        status = f->on_request ? serve(device, &x, f) : measure(device, &x, f, seconds);
+    if (status == ZN_OK && !f->on_request)
         print(f, isa, seconds);
     zn_device_destroy(device);
     return status;

@@ -52,6 +52,19 @@ ZINC_STORAGE_FAULT=9:EIO expect 1 bench io --nvme-path "$work" --size 128MiB --a
 holds err "zinc bench io: $work: cannot "
 holds err "Input/output error"
 
+# One update for each line, and its seconds.
+printf 'fp32\nbf16\nfp32-streams\nbf16-streams\nfp32\n' |
+    "$zinc" bench adam --elements 100000 --threads 1 --on-request >"$work/out" 2>"$work/err" ||
+    { echo "bench adam --on-request: $(cat "$work/err")"; failures=$((failures + 1)); }
+python3 - "$work/out" <<'PYTHON' || failures=$((failures + 1))
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert [r["kind"] for r in rows] == ["fp32", "bf16", "fp32-streams", "bf16-streams", "fp32"], rows
+assert all(r["seconds"] > 0 for r in rows), rows
+PYTHON
+expect 2 bench adam --elements 100000 --on-request <<<fp64
+holds err "zinc bench adam: --on-request: 'fp64' is not one of: fp32 fp32-streams bf16 bf16-streams"
+
 mkdir "$work/a" "$work/b"
 expect 0 bench io --nvme-path "$work/a" "$work/b" --size 64MiB --rounds 2 --json --allow-buffered-swap
 python3 - "$work/out" "$work/a" "$work/b" "$(command -v fio)" <<'PYTHON' || failures=$((failures + 1))
