@@ -204,7 +204,12 @@ struct zn_engine {
     float grad_scale;
 };
 
-/* ---- engine.c: what a stage keeps ---- */
+/* ---- places.c: what a stage keeps ---- */
+
+bool is_apart(const zn_engine *e);
+
+/* Refuses by name what a device apart has no path for. */
+zn_status check_device(const zn_engine *e);
 
 /* Whether this rank holds whole units of the state, or its partitions only. */
 bool keeps_parameters(const zn_engine *e);
@@ -252,16 +257,36 @@ zn_addr own_at(const zn_engine *e, const struct region *region, size_t width, bo
 zn_addr whole_at(const zn_engine *e, const struct region *region, size_t width, const struct zn_part *part,
                  int64_t first);
 
-/* The start of the own partition of a unit in either kind of region. */
-zn_addr partition_at(const zn_engine *e, const struct region *region, size_t width, bool whole, int unit);
-
-zn_status region_alloc(zn_engine *e, struct region *region, const char *name, zn_tier tier, zn_kind kind,
-                       size_t n_bytes, bool is_shared);
-
 /* Pointers for storage and communicator; NULL on sim. */
 void *pointer_of(zn_addr address);
 
-/* ---- gradients.c, gathers.c: the tape's hooks ---- */
+/* The start of the own partition of a unit in either kind of region. */
+zn_addr partition_at(const zn_engine *e, const struct region *region, size_t width, bool whole, int unit);
+
+/* ---- memory.c, buffers.c ---- */
+
+zn_status region_alloc(zn_engine *e, struct region *region, const char *name, zn_tier tier, zn_kind kind,
+                       size_t n_bytes, bool is_shared);
+void region_free(zn_engine *e, struct region *region);
+zn_status extent_alloc(zn_engine *e, struct extent *extent, const char *name, zn_kind kind, size_t n_bytes);
+void extent_free(zn_engine *e, struct extent *extent);
+
+zn_status alloc_states(zn_engine *e);
+zn_status alloc_constants(zn_engine *e);
+zn_status alloc_buffers(zn_engine *e); /* and, where there is a plan, those that it measured */
+
+/* What the recording measured. */
+struct measured {
+    size_t arena, add, slots, gathered, fetched;
+};
+zn_status alloc_planned(zn_engine *e, const struct measured *measured);
+
+static inline size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- gradients.c, flights.c, gathers.c: the tape's hooks ---- */
 
 extern const struct zn_param_hooks zn_engine_hooks;
 
@@ -336,7 +361,7 @@ zn_status sum_clear(zn_engine *e, int which);
 
 zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *verdict);
 
-/* ---- pipeline.c, optimizer.c ---- */
+/* ---- pipeline.c, window.c, sweep.c, optimizer.c ---- */
 
 zn_status pipeline_init(zn_engine *e);
 void pipeline_fini(zn_engine *e);

@@ -3,10 +3,11 @@
  * are written (ZeRO-Infinity's infinity offload engine). Where nobody waits for the first units, the
  * sweep turns round every step, so that the chunks still in the buffers are used first; a host cache
  * keeps the first of all chunks in memory for good. */
+#include "zero/pipeline.h"
+
 #include <stdlib.h>
 
 #include "base/size.h"
-#include "zero/engine_private.h"
 
 size_t n_arrays(const zn_engine *e)
 {
@@ -15,12 +16,12 @@ size_t n_arrays(const zn_engine *e)
     return moments + has_master(e);
 }
 
-static bool params_on_nvme(const zn_engine *e)
+bool params_on_nvme(const zn_engine *e)
 {
     return is_on_nvme(e->options.offload.parameters);
 }
 
-static bool grads_on_nvme(const zn_engine *e)
+bool grads_on_nvme(const zn_engine *e)
 {
     return is_on_nvme(e->options.offload.gradients);
 }
@@ -32,7 +33,7 @@ static bool states_on_nvme(const zn_engine *e, int chunk)
 
 /* Working parameters that are not where the update is computed pass through the slot; in fp32 they return as their
  * masters. */
-static bool params_pass(const zn_engine *e)
+bool params_pass(const zn_engine *e)
 {
     return params_on_nvme(e) || (parameters_return(e) && e->options.type != ZN_F32);
 }
@@ -135,7 +136,7 @@ static zn_status transfer_wait(zn_engine *e, struct slot *slot, int kind)
     return zn_event_wait(&slot->done[kind], e->device->clock);
 }
 
-static zn_status slot_wait(zn_engine *e, struct slot *slot)
+zn_status slot_wait(zn_engine *e, struct slot *slot)
 {
     zn_status status = ZN_OK;
     for (int k = 0; k < N_TRANSFERS; k++) {
@@ -169,7 +170,7 @@ void pipeline_fini(zn_engine *e)
 
 /* ---- Transfers of one chunk ---- */
 
-static zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, zn_addr address,
+zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, zn_addr address,
                           size_t n_bytes)
 {
     if (!e->storage)
@@ -232,7 +233,7 @@ static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int 
     return transfer(e, slot, kind, base + (uint64_t)c->first * width, slot->param, (size_t)c->n * width);
 }
 
-static zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
+zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
 {
     const struct chunk *c = &e->chunks[chunk];
     const struct unit_state *us = &e->unit_state[c->unit];
@@ -247,7 +248,7 @@ static zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const str
 }
 
 /* A parameter that is its own master is read; one that has another is only written. */
-static zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
+zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
 {
     if (slot->chunk != chunk) {
         slot->chunk = -1;
@@ -258,73 +259,12 @@ static zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
     return ZN_OK;
 }
 
-static zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
+zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
 {
     e->chunk_written[chunk] = 1;
     ZN_TRY(transfer_states(e, chunk, slot, WRITE_STATES));
     return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
 }
-
-/* ---- The window: one chunk at a time, by hand ---- */
-
-zn_status window_flush(zn_engine *e)
-{
-    struct slot *slot = &e->slots_of_pipeline[0];
-    if (!e->window_dirty)
-        return ZN_OK;
-    e->window_dirty = false;
-    ZN_TRY(zn_device_record(states_device(e), &slot->computed));
-    ZN_TRY(write_chunk(e, slot->chunk, slot, false));
-    return slot_wait(e, slot);
-}
-
-void window_changed(zn_engine *e)
-{
-    e->window_dirty = true;
-}
-
-zn_status window_open(zn_engine *e, int chunk, struct slot **window)
-{
-    struct slot *slot = &e->slots_of_pipeline[0];
-    *window = slot;
-    if (slot->chunk == chunk)
-        return slot_wait(e, slot);
-    ZN_TRY(window_flush(e));
-    ZN_TRY(pipeline_drain(e));
-    for (int s = 1; s < PIPELINE_SLOTS; s++) /* what is changed here is changed for all */
-        e->slots_of_pipeline[s].chunk = -1;
-    if (e->chunk_written[chunk]) {
-        ZN_TRY(read_chunk(e, chunk, slot));
-        ZN_TRY(slot_wait(e, slot));
-        struct operands x = operands_of(e, chunk, slot);
-        if (x.copy && params_pass(e)) /* working values that have masters are not read: they are made from them */
-            ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->chunks[chunk].n));
-    } else {
-        size_t states = n_arrays(e) * CHUNK_ELEMENTS * sizeof(float), param = CHUNK_ELEMENTS * width_of_params(e);
-        if (slot->states)
-            ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
-        if (slot->param)
-            ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->param, .n_bytes = (int64_t)param}));
-    }
-    slot->chunk = chunk;
-    return ZN_OK;
-}
-
-zn_status window_pending(zn_engine *e, bool back)
-{
-    struct slot *slot = &e->slots_of_pipeline[0];
-    const struct chunk *c = &e->chunks[slot->chunk];
-    uint64_t offset = e->swap_pending.offset + (uint64_t)c->first * sizeof(float);
-    if (!back && e->unit_state[c->unit].pending_absent)
-        return zn_run_zero(states_device(e),
-                           &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
-    e->unit_state[c->unit].pending_absent = false;
-    ZN_TRY(zn_device_record(states_device(e), &slot->computed));
-    ZN_TRY(transfer(e, slot, back ? WRITE_STATES : READ_GRAD, offset, slot->grad, (size_t)c->n * sizeof(float)));
-    return slot_wait(e, slot);
-}
-
-/* ---- The sweep ---- */
 
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot)
 {
@@ -355,22 +295,8 @@ struct operands operands_of(const zn_engine *e, int chunk, const struct slot *sl
     };
 }
 
-/* The slot for a chunk that comes soon: the one that has it, else the one whose last visit is longest ago. */
-static struct slot *choose_slot(zn_engine *e, int chunk)
-{
-    struct slot *oldest = &e->slots_of_pipeline[0];
-    for (int s = 0; s < PIPELINE_SLOTS; s++) {
-        struct slot *slot = &e->slots_of_pipeline[s];
-        if (slot->chunk == chunk)
-            return slot;
-        if (slot->visit < oldest->visit)
-            oldest = slot;
-    }
-    return oldest;
-}
-
 /* What is read into the slot next comes after all that is under way in it. */
-static zn_status slot_empty(zn_engine *e, struct slot *slot, zn_device *device)
+zn_status slot_empty(zn_engine *e, struct slot *slot, zn_device *device)
 {
     for (int k = 0; k < N_TRANSFERS; k++) {
         if (slot->pending[k])
@@ -398,114 +324,4 @@ zn_status pipeline_mark(zn_engine *e, zn_device *device)
         ZN_TRY(slot_empty(e, &e->slots_of_pipeline[next], device));
     }
     return ZN_OK;
-}
-
-/* The last chunk of the unit is updated: when it is where it is read from, the unit is. */
-static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const struct update *update)
-{
-    struct unit_state *us = &e->unit_state[unit];
-    if (update->delayed)
-        return ZN_OK;
-    if (params_on_nvme(e)) {
-        slot->marks = unit;
-        return ZN_OK;
-    }
-    us->marked = true;
-    if (parameters_return(e)) /* the copies before it have ended when it has */
-        return zn_device_copy_in(e->device, &(struct zn_transfer){.done = &us->updated});
-    return zn_device_record(update->device, &us->updated);
-}
-
-static zn_status start_chunk(zn_engine *e, int chunk, const struct update *update, struct slot **chosen)
-{
-    struct slot *slot = choose_slot(e, chunk);
-    slot->visit = ++e->visits;
-    *chosen = slot;
-    ZN_TRY(slot_empty(e, slot, update->device));
-    ZN_TRY(read_chunk(e, chunk, slot));
-    if (!update->gradient)
-        ZN_TRY(read_grad(e, chunk, slot, update));
-    slot->chunk = chunk;
-    return ZN_OK;
-}
-
-static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
-{
-    const struct chunk *c = &e->chunks[chunk];
-    bool swapped = chunk_needs_slot(e, chunk);
-    for (int k = READ_STATES; swapped && k <= READ_PARAM; k++) {
-        if (slot->pending[k])
-            ZN_TRY(zn_device_wait(update->device, &slot->done[k]));
-        slot->pending[k] = false;
-    }
-    struct operands x = operands_of(e, chunk, slot);
-    int64_t at = c->first - own_first(e, c->unit);
-    if (update->gradient)
-        x.grad = update->gradient + (zn_addr)at * sizeof(float);
-    if (update->delayed && !grads_on_nvme(e))
-        x.grad = own_at(e, &e->pending, sizeof(float), keeps_gradients(e), c->unit, at);
-    if (update->delayed && !params_on_nvme(e))
-        x.copy = e->next.address + (zn_addr)c->first * width_of_params(e);
-    if (e->options.frozen && x.copy) /* what is not updated is written all the same */
-        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
-    ZN_TRY(update_chunk(e, chunk, &x, update));
-    if (e->options.type == ZN_F32 && x.copy)
-        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
-    if (!swapped)
-        return ZN_OK;
-    ZN_TRY(zn_device_record(update->device, &slot->computed));
-    return write_chunk(e, chunk, slot, update->delayed);
-}
-
-static int chunk_at(const struct sweep *s, int at)
-{
-    return s->update.backwards ? s->first + s->n - 1 - at : s->first + at;
-}
-
-zn_status sweep_to(zn_engine *e, struct sweep *s, int end)
-{
-    for (; s->at < end; s->at++) {
-        for (; s->started < s->n && s->started <= s->at + PIPELINE_AHEAD; s->started++) {
-            int next = chunk_at(s, s->started);
-            if (chunk_needs_slot(e, next))
-                ZN_TRY(start_chunk(e, next, &s->update, &s->ahead[s->started % (PIPELINE_AHEAD + 1)]));
-        }
-        struct slot *slot = s->ahead[s->at % (PIPELINE_AHEAD + 1)];
-        int chunk = chunk_at(s, s->at), unit = e->chunks[chunk].unit;
-        ZN_TRY(finish_chunk(e, chunk, slot, &s->update));
-        if (s->at < s->n - 1 && e->chunks[chunk_at(s, s->at + 1)].unit == unit)
-            continue;
-        ZN_TRY(mark_unit(e, unit, slot, &s->update));
-        if (s->update.publishes && !keeps_optimizer(e))
-            ZN_TRY(publish_unit(e, unit));
-    }
-    return ZN_OK;
-}
-
-struct sweep sweep_of_all(const zn_engine *e, const struct update *update)
-{
-    return (struct sweep){.update = *update, .n = e->n_chunks};
-}
-
-/* The unit's chunks are first … first+n-1; n is 0 where it has none. */
-static int chunks_of_unit(const zn_engine *e, int unit, int *first)
-{
-    int n = (int)((own_count(e, unit) + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS);
-    *first = n > 0 ? chunk_of(e, own_first(e, unit)) : 0;
-    return n;
-}
-
-zn_status sweep_through(zn_engine *e, struct sweep *s, int unit)
-{
-    int first, n = chunks_of_unit(e, unit, &first);
-    if (n == 0)
-        return ZN_OK;
-    return sweep_to(e, s, s->update.backwards ? s->n - first : first + n);
-}
-
-zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update)
-{
-    struct sweep s = {.update = *update};
-    s.n = chunks_of_unit(e, unit, &s.first);
-    return sweep_to(e, &s, s.n);
 }

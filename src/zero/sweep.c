@@ -1,0 +1,126 @@
+/* The sweep of the optimizer over its chunks: while one is updated the next are read and the ones before are written. */
+#include "zero/pipeline.h"
+
+/* The slot for a chunk that comes soon: the one that has it, else the one whose last visit is longest ago. */
+static struct slot *choose_slot(zn_engine *e, int chunk)
+{
+    struct slot *oldest = &e->slots_of_pipeline[0];
+    for (int s = 0; s < PIPELINE_SLOTS; s++) {
+        struct slot *slot = &e->slots_of_pipeline[s];
+        if (slot->chunk == chunk)
+            return slot;
+        if (slot->visit < oldest->visit)
+            oldest = slot;
+    }
+    return oldest;
+}
+
+/* The last chunk of the unit is updated: when it is where it is read from, the unit is. */
+static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const struct update *update)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    if (update->delayed)
+        return ZN_OK;
+    if (params_on_nvme(e)) {
+        slot->marks = unit;
+        return ZN_OK;
+    }
+    us->marked = true;
+    if (parameters_return(e)) /* the copies before it have ended when it has */
+        return zn_device_copy_in(e->device, &(struct zn_transfer){.done = &us->updated});
+    return zn_device_record(update->device, &us->updated);
+}
+
+static zn_status start_chunk(zn_engine *e, int chunk, const struct update *update, struct slot **chosen)
+{
+    struct slot *slot = choose_slot(e, chunk);
+    slot->visit = ++e->visits;
+    *chosen = slot;
+    ZN_TRY(slot_empty(e, slot, update->device));
+    ZN_TRY(read_chunk(e, chunk, slot));
+    if (!update->gradient)
+        ZN_TRY(read_grad(e, chunk, slot, update));
+    slot->chunk = chunk;
+    return ZN_OK;
+}
+
+static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
+{
+    const struct chunk *c = &e->chunks[chunk];
+    bool swapped = chunk_needs_slot(e, chunk);
+    for (int k = READ_STATES; swapped && k <= READ_PARAM; k++) {
+        if (slot->pending[k])
+            ZN_TRY(zn_device_wait(update->device, &slot->done[k]));
+        slot->pending[k] = false;
+    }
+    struct operands x = operands_of(e, chunk, slot);
+    int64_t at = c->first - own_first(e, c->unit);
+    if (update->gradient)
+        x.grad = update->gradient + (zn_addr)at * sizeof(float);
+    if (update->delayed && !grads_on_nvme(e))
+        x.grad = own_at(e, &e->pending, sizeof(float), keeps_gradients(e), c->unit, at);
+    if (update->delayed && !params_on_nvme(e))
+        x.copy = e->next.address + (zn_addr)c->first * width_of_params(e);
+    if (e->options.frozen && x.copy) /* what is not updated is written all the same */
+        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
+    ZN_TRY(update_chunk(e, chunk, &x, update));
+    if (e->options.type == ZN_F32 && x.copy)
+        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
+    if (!swapped)
+        return ZN_OK;
+    ZN_TRY(zn_device_record(update->device, &slot->computed));
+    return write_chunk(e, chunk, slot, update->delayed);
+}
+
+static int chunk_at(const struct sweep *s, int at)
+{
+    return s->update.backwards ? s->first + s->n - 1 - at : s->first + at;
+}
+
+zn_status sweep_to(zn_engine *e, struct sweep *s, int end)
+{
+    for (; s->at < end; s->at++) {
+        for (; s->started < s->n && s->started <= s->at + PIPELINE_AHEAD; s->started++) {
+            int next = chunk_at(s, s->started);
+            if (chunk_needs_slot(e, next))
+                ZN_TRY(start_chunk(e, next, &s->update, &s->ahead[s->started % (PIPELINE_AHEAD + 1)]));
+        }
+        struct slot *slot = s->ahead[s->at % (PIPELINE_AHEAD + 1)];
+        int chunk = chunk_at(s, s->at), unit = e->chunks[chunk].unit;
+        ZN_TRY(finish_chunk(e, chunk, slot, &s->update));
+        if (s->at < s->n - 1 && e->chunks[chunk_at(s, s->at + 1)].unit == unit)
+            continue;
+        ZN_TRY(mark_unit(e, unit, slot, &s->update));
+        if (s->update.publishes && !keeps_optimizer(e))
+            ZN_TRY(publish_unit(e, unit));
+    }
+    return ZN_OK;
+}
+
+struct sweep sweep_of_all(const zn_engine *e, const struct update *update)
+{
+    return (struct sweep){.update = *update, .n = e->n_chunks};
+}
+
+/* The unit's chunks are first … first+n-1; n is 0 where it has none. */
+static int chunks_of_unit(const zn_engine *e, int unit, int *first)
+{
+    int n = (int)((own_count(e, unit) + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS);
+    *first = n > 0 ? chunk_of(e, own_first(e, unit)) : 0;
+    return n;
+}
+
+zn_status sweep_through(zn_engine *e, struct sweep *s, int unit)
+{
+    int first, n = chunks_of_unit(e, unit, &first);
+    if (n == 0)
+        return ZN_OK;
+    return sweep_to(e, s, s->update.backwards ? s->n - first : first + n);
+}
+
+zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update)
+{
+    struct sweep s = {.update = *update};
+    s.n = chunks_of_unit(e, unit, &s.first);
+    return sweep_to(e, &s, s.n);
+}

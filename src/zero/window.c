@@ -1,0 +1,59 @@
+/* The window: one chunk of the swap at a time in the first slot of the pipeline, to be read or changed by hand. */
+#include "zero/pipeline.h"
+
+zn_status window_flush(zn_engine *e)
+{
+    struct slot *slot = &e->slots_of_pipeline[0];
+    if (!e->window_dirty)
+        return ZN_OK;
+    e->window_dirty = false;
+    ZN_TRY(zn_device_record(states_device(e), &slot->computed));
+    ZN_TRY(write_chunk(e, slot->chunk, slot, false));
+    return slot_wait(e, slot);
+}
+
+void window_changed(zn_engine *e)
+{
+    e->window_dirty = true;
+}
+
+zn_status window_open(zn_engine *e, int chunk, struct slot **window)
+{
+    struct slot *slot = &e->slots_of_pipeline[0];
+    *window = slot;
+    if (slot->chunk == chunk)
+        return slot_wait(e, slot);
+    ZN_TRY(window_flush(e));
+    ZN_TRY(pipeline_drain(e));
+    for (int s = 1; s < PIPELINE_SLOTS; s++) /* what is changed here is changed for all */
+        e->slots_of_pipeline[s].chunk = -1;
+    if (e->chunk_written[chunk]) {
+        ZN_TRY(read_chunk(e, chunk, slot));
+        ZN_TRY(slot_wait(e, slot));
+        struct operands x = operands_of(e, chunk, slot);
+        if (x.copy && params_pass(e)) /* working values that have masters are not read: they are made from them */
+            ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->chunks[chunk].n));
+    } else {
+        size_t states = n_arrays(e) * CHUNK_ELEMENTS * sizeof(float), param = CHUNK_ELEMENTS * width_of_params(e);
+        if (slot->states)
+            ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
+        if (slot->param)
+            ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->param, .n_bytes = (int64_t)param}));
+    }
+    slot->chunk = chunk;
+    return ZN_OK;
+}
+
+zn_status window_pending(zn_engine *e, bool back)
+{
+    struct slot *slot = &e->slots_of_pipeline[0];
+    const struct chunk *c = &e->chunks[slot->chunk];
+    uint64_t offset = e->swap_pending.offset + (uint64_t)c->first * sizeof(float);
+    if (!back && e->unit_state[c->unit].pending_absent)
+        return zn_run_zero(states_device(e),
+                           &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
+    e->unit_state[c->unit].pending_absent = false;
+    ZN_TRY(zn_device_record(states_device(e), &slot->computed));
+    ZN_TRY(transfer(e, slot, back ? WRITE_STATES : READ_GRAD, offset, slot->grad, (size_t)c->n * sizeof(float)));
+    return slot_wait(e, slot);
+}
