@@ -46,18 +46,20 @@ static zn_status dependencies(zn_stream *s, const struct zn_task *task, double *
 
 static zn_status execute(zn_stream *s, const struct zn_task *task)
 {
-    double end = zn_clock_now(s->clock);
-    if (s->kind == VIRTUAL && s->free_at > end)
-        end = s->free_at;
-    zn_status status = dependencies(s, task, &end);
+    double begin = zn_clock_now(s->clock), end;
+    if (s->kind == VIRTUAL && s->free_at > begin)
+        begin = s->free_at;
+    zn_status status = dependencies(s, task, &begin);
     if (s->kind == VIRTUAL) {
-        end += status == ZN_OK ? task->seconds : 0; /* a task that does not run takes no time */
+        end = begin + (status == ZN_OK ? task->seconds : 0); /* a task that does not run takes no time */
         s->free_at = end;
     } else {
+        begin = zn_clock_now(s->clock);
         if (status == ZN_OK && task->run)
             status = task->run(task->arg);
         end = zn_clock_now(s->clock);
     }
+    zn_timeline_note(&task->mark, begin, end);
     if (task->done)
         zn_event_set(task->done, status, status == ZN_OK ? NULL : zn_error_message(), end);
     return status;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/event.h"
+#include "base/timeline.h"
 
 typedef struct zn_stream zn_stream;
 
@@ -20,6 +21,7 @@ struct zn_task {
     double seconds;              /* what it takes in virtual time */
     zn_event *after[ZN_TASK_AFTER]; /* NULL-padded; a failed one fails the task unrun */
     zn_event *done;              /* set when the task ends; may be NULL */
+    struct zn_mark mark;         /* where its time is noted */
 };
 
 zn_status zn_stream_create_inline(zn_clock *clock, zn_stream **stream);

@@ -37,6 +37,26 @@ uint64_t zn_comm_sent(const zn_comm *comm, zn_comm_kind kind)
     return comm->sent[kind];
 }
 
+void zn_comm_trace(zn_comm *comm, zn_timeline *timeline)
+{
+    comm->timeline = timeline;
+}
+
+static struct zn_mark mark_of(const zn_comm *comm, const struct zn_comm_tag *tag, uint64_t n_bytes)
+{
+    static const char *const labels[] = {"gather parameters", "gather gradients", "reduce gradients"};
+    return (struct zn_mark){.timeline = comm->timeline,
+                            .track = ZN_TRACK_COMM,
+                            .label = labels[tag->kind],
+                            .unit = tag->unit,
+                            .n_bytes = n_bytes};
+}
+
+struct zn_mark comm_exchange_mark(const zn_comm *comm)
+{
+    return (struct zn_mark){.timeline = comm->timeline, .track = ZN_TRACK_COMM, .label = "exchange", .unit = -1};
+}
+
 zn_status zn_comm_alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared)
 {
     return comm->ops->alloc(comm, n_bytes, shared);
@@ -63,6 +83,7 @@ static zn_status check_source(const struct zn_comm_tag *tag, const struct zn_sha
 zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done)
 {
     ZN_TRY(check_source(&gather->tag, gather->from, gather->offset, gather->n_bytes));
+    uint64_t sent = (uint64_t)(comm->n_ranks - 1) * gather->n_bytes;
     struct comm_request request = {
         .op = COMM_GATHER,
         .tag = gather->tag,
@@ -71,8 +92,9 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
         .n_bytes = gather->n_bytes,
         .to = gather->to,
         .after = {gather->after[0], gather->after[1]},
+        .mark = mark_of(comm, &gather->tag, sent),
     };
-    comm->sent[gather->tag.kind] += (uint64_t)(comm->n_ranks - 1) * gather->n_bytes;
+    comm->sent[gather->tag.kind] += sent;
     return comm->ops->start(comm, &request, done);
 }
 
@@ -88,6 +110,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         return zn_fail(ZN_ERR_INTERNAL, "a reduce of %lld elements at %zu",
                        (long long)reduce->n_elements, reduce->offset);
     ZN_TRY(check_source(&reduce->tag, reduce->from, reduce->offset, n_all));
+    uint64_t sent = (uint64_t)(comm->n_ranks - 1) * (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
     struct comm_request request = {
         .op = COMM_REDUCE,
         .tag = reduce->tag,
@@ -98,9 +121,9 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .to = reduce->to,
         .adds = reduce->adds,
         .after = {reduce->after[0], reduce->after[1]},
+        .mark = mark_of(comm, &reduce->tag, sent),
     };
-    comm->sent[reduce->tag.kind] +=
-        (uint64_t)(comm->n_ranks - 1) * (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
+    comm->sent[reduce->tag.kind] += sent;
     return comm->ops->start(comm, &request, done);
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/event.h"
+#include "base/timeline.h"
 #include "tensor/dtype.h"
 
 typedef struct zn_comm zn_comm;
@@ -110,6 +111,9 @@ uint64_t zn_comm_sent(const zn_comm *comm, zn_comm_kind kind);
  * nodes): for the ledger. */
 size_t zn_comm_buffer_bytes(const zn_comm *comm);
 
+/* Not collective: requests that are submitted from now on are noted; NULL: no more. The time line outlives them. */
+void zn_comm_trace(zn_comm *comm, zn_timeline *timeline);
+
 void zn_comm_destroy(zn_comm *comm); /* collective; NULL is legal */
 
 /* ---- Backends ---- */
@@ -138,6 +142,7 @@ bool zn_comm_is_launched(void);
 struct zn_sim_links {
     int n_ranks, ranks_per_node;
     double node_bytes, network_bytes; /* a second, each rank's share */
+    bool relayed; /* what comes from other nodes enters once and is handed on: it crosses the link within, too */
     double latency;                   /* seconds a request */
 };
 zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, zn_comm **comm);

@@ -15,6 +15,7 @@ struct comm_request {
     void *to;
     bool adds;
     zn_event *after[2];
+    struct zn_mark mark; /* its bytes are those that this rank sends */
 };
 
 /* Public functions check arguments and count traffic; backends do the rest. */
@@ -37,7 +38,11 @@ struct zn_comm {
     size_t buffer_bytes;            /* what the communicator holds for itself */
     uint64_t sent[ZN_N_COMM_KINDS]; /* of the thread that submits */
     char agreed[COMM_TEXT];         /* the last failure that all ranks agreed on; likewise */
+    zn_timeline *timeline;          /* likewise; NULL: none */
 };
+
+/* How an exchange is noted. */
+struct zn_mark comm_exchange_mark(const zn_comm *comm);
 
 /* A status that goes to other ranks with its text. */
 struct comm_vote {

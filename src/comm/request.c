@@ -79,6 +79,7 @@ static zn_status run(struct worker *w, const struct comm_request *request)
 {
     for (int i = 0; i < 2 && request->after[i]; i++)
         ZN_TRY(zn_event_wait(request->after[i], w->head.clock));
+    w->began = request->mark.timeline ? zn_clock_now(w->head.clock) : 0;
     ZN_TRY(node_check(&w->node));
     const struct comm_asked asked = {
         .op = (int32_t)request->op,
@@ -110,6 +111,8 @@ zn_status worker_run(struct worker *w, const struct comm_request *request)
 {
     w->sequence++;
     zn_status status = run(w, request);
+    if (status == ZN_OK && request->mark.timeline)
+        zn_timeline_note(&request->mark, w->began, zn_clock_now(w->head.clock));
     if (status == ZN_OK)
         return ZN_OK;
     /* Without this rank the others cannot end the request: it fails for all. */
@@ -126,6 +129,6 @@ zn_status worker_exchange(struct worker *w, enum comm_op op, const void *mine, s
                           void *all)
 {
     memcpy(node_mailbox(&w->node, w->node.me), mine, n_bytes);
-    struct comm_request request = {.op = op, .n_bytes = n_bytes, .to = all};
+    struct comm_request request = {.op = op, .n_bytes = n_bytes, .to = all, .mark = comm_exchange_mark(&w->head)};
     return worker_run(w, &request);
 }

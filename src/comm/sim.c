@@ -17,7 +17,8 @@ struct sim {
 static double request_seconds(const struct sim *sim, double piece_bytes)
 {
     int n_near = sim->head.n_local - 1, n_far = sim->head.n_ranks - sim->head.n_local;
-    double near = n_near > 0 ? n_near * piece_bytes / sim->links.node_bytes : 0;
+    int n_inside = sim->links.relayed && n_near > 0 ? n_near + n_far : n_near;
+    double near = n_inside > 0 ? n_inside * piece_bytes / sim->links.node_bytes : 0;
     double far = n_far > 0 ? n_far * piece_bytes / sim->links.network_bytes : 0;
     if (sim->head.n_ranks == 1)
         return 0;
@@ -44,7 +45,7 @@ static zn_status start(zn_comm *comm, const struct comm_request *request, zn_eve
     if (request->op == COMM_REDUCE)
         n_bytes *= (double)zn_dtype_bytes(request->wire) / (double)sizeof(float);
     struct zn_task task = {
-        .seconds = request_seconds(sim, n_bytes), .after = {request->after[0], request->after[1]}, .done = done};
+        .seconds = request_seconds(sim, n_bytes), .after = {request->after[0], request->after[1]}, .done = done, .mark = request->mark};
     return zn_stream_submit(sim->stream, &task);
 }
 
@@ -56,7 +57,7 @@ static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size
     (void)op;
     for (int i = 0; i < comm->n_ranks; i++)
         memcpy((unsigned char *)all + (size_t)i * n_bytes, mine, n_bytes);
-    struct zn_task task = {.seconds = request_seconds(sim, (double)n_bytes)};
+    struct zn_task task = {.seconds = request_seconds(sim, (double)n_bytes), .mark = comm_exchange_mark(comm)};
     ZN_TRY(zn_stream_submit(sim->stream, &task));
     return zn_stream_synchronize(sim->stream);
 }

@@ -24,6 +24,7 @@ struct worker {
     int *ranks, *pids; /* of local ranks; node's pointers */
     /* Of the stream's thread: */
     uint32_t sequence;
+    double began; /* its last request, when what it comes after was done */
     bool gave_up; /* on the network, after a failure */
     struct worker_region *regions;
     int n_regions;

@@ -49,6 +49,8 @@ struct zn_device {
     zn_ledger *ledger; /* borrowed */
     zn_clock *clock;   /* borrowed; the time this device lives in */
     _Atomic uint64_t bytes_out, bytes_in; /* copied to the host and back */
+    zn_timeline *timeline; /* borrowed; NULL: what it does is not noted */
+    zn_track track;        /* of its kernels */
 };
 
 /* Whether it has memory of its own, apart from the host's. */
@@ -79,6 +81,13 @@ zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct 
                                zn_device **device);
 
 void zn_device_destroy(zn_device *device); /* NULL is legal */
+
+/* From now on kernels are noted on the track, copies on theirs. */
+static inline void zn_device_trace(zn_device *device, zn_timeline *timeline, zn_track track)
+{
+    device->timeline = timeline;
+    device->track = track;
+}
 
 /* Allocates and charges the ledger; `zn_device_free` takes the same figures back. To free address 0
  * is legal and does nothing. */

@@ -10,6 +10,7 @@ struct storage_request {
     unsigned char *buffer;
     size_t n_bytes;
     zn_event *after, *also, *done; /* the first two may be NULL; `also` is, where `after` is */
+    struct zn_mark mark;
 };
 
 struct storage_ops {
@@ -24,6 +25,7 @@ struct zn_storage {
     uint64_t n_bytes;
     _Atomic uint64_t bytes_read, bytes_written; /* counted by whoever submits */
     size_t buffer_bytes, registered_bytes;
+    zn_timeline *timeline; /* NULL: none */
     char description[256];
 };
 

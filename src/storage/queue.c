@@ -52,7 +52,10 @@ void queue_end_request(struct queued *r, zn_status status, const char *message)
 {
     zn_clock clock;
     zn_clock_init_real(&clock);
-    zn_event_set(r->asked.done, status, status == ZN_OK ? NULL : message, zn_clock_now(&clock));
+    double now = zn_clock_now(&clock);
+    if (r->n_taken > 0)
+        zn_timeline_note(&r->asked.mark, r->began, now);
+    zn_event_set(r->asked.done, status, status == ZN_OK ? NULL : message, now);
     free(r);
 }
 
@@ -99,6 +102,11 @@ static bool take(struct block_queue *q, struct block *b)
         .n_ask = n,
     };
     plant_fault(q, b);
+    if (r->n_taken == 0 && r->asked.mark.timeline) {
+        zn_clock clock;
+        zn_clock_init_real(&clock);
+        r->began = zn_clock_now(&clock);
+    }
     r->n_taken += n;
     r->n_under_way++;
     q->n_under_way++;

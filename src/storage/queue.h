@@ -13,6 +13,7 @@
 struct queued {
     struct storage_request asked;
     uint64_t number;     /* of the request, from 0 */
+    double began;        /* where it is noted: when its first block was taken */
     struct queued *next; /* in the list it is in */
     /* Guarded by the queue's lock: */
     size_t n_taken; /* bytes that were cut into blocks */

@@ -42,8 +42,8 @@ static zn_status make_room(struct sim *s)
     return ZN_OK;
 }
 
-/* Takes `seconds` of free time from `start` on; when they end. There is room for one more entry. */
-static double take(struct sim *s, double start, double seconds)
+/* Takes `seconds` of free time from `start` on and notes each piece; when they end. There is room for one more entry. */
+static double take(struct sim *s, double start, double seconds, const struct zn_mark *mark)
 {
     size_t first = 0, next;
     struct busy taken = {start, start};
@@ -53,12 +53,14 @@ static double take(struct sim *s, double start, double seconds)
         const struct busy *b = &s->busy[next];
         if (b->start >= taken.end + seconds)
             break;
+        zn_timeline_note(mark, taken.end, b->start);
         if (b->start > taken.end)
             seconds -= b->start - taken.end;
         if (b->start < taken.start)
             taken.start = b->start;
         taken.end = b->end > taken.end ? b->end : taken.end;
     }
+    zn_timeline_note(mark, taken.end, taken.end + seconds);
     taken.end += seconds;
     /* From `start` to the end all is taken now: one entry instead of those it met. */
     memmove(s->busy + first + 1, s->busy + next, (s->n - next) * sizeof *s->busy);
@@ -84,7 +86,7 @@ static zn_status start(zn_storage *storage, const struct storage_request *r)
     }
     double rate = r->write ? s->device.write_bytes : s->device.read_bytes;
     forget(s);
-    double end = r->n_bytes ? take(s, begin, (double)r->n_bytes / rate) : begin;
+    double end = r->n_bytes ? take(s, begin, (double)r->n_bytes / rate, &r->mark) : begin;
     zn_event_set(r->done, ZN_OK, NULL, end + s->device.latency);
     return ZN_OK;
 }

@@ -1,8 +1,13 @@
 /* The storage's functions: they check what they are given, count, and hand on to the backend. */
 #include "storage/private.h"
 
-static zn_status start(zn_storage *s, const struct storage_request *r)
+/* Takes the request where it is sound. */
+static zn_status start(zn_storage *s, struct storage_request *r)
 {
+    r->mark = (struct zn_mark){.timeline = s->timeline,
+                               .track = ZN_TRACK_NVME,
+                               .label = r->write ? "write" : "read",
+                               .n_bytes = r->n_bytes};
     const uint64_t mask = ZN_STORAGE_ALIGNMENT - 1;
     if ((r->offset & mask) || (r->n_bytes & mask) || ((uintptr_t)r->buffer & mask))
         return zn_fail(ZN_ERR_INTERNAL, "storage: %zu bytes at offset %llu, memory %p: not multiples of %d",
@@ -49,6 +54,11 @@ zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buf
                                                     .n_bytes = n_bytes,
                                                     .after = after,
                                                     .done = done});
+}
+
+void zn_storage_trace(zn_storage *storage, zn_timeline *timeline)
+{
+    storage->timeline = timeline;
 }
 
 void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/event.h"
+#include "base/timeline.h"
 #include "memory/ledger.h"
 
 enum { ZN_STORAGE_ALIGNMENT = 4096, ZN_STORAGE_MAX_PATHS = 64 };
@@ -39,6 +40,9 @@ zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buf
  * as it is until the storage is destroyed. */
 void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes);
 size_t zn_storage_registered_bytes(const zn_storage *storage);
+
+/* Requests from now on are noted; NULL: no more. The time line outlives them. Not while another thread asks. */
+void zn_storage_trace(zn_storage *storage, zn_timeline *timeline);
 
 /* Payload that was asked for since the start. */
 uint64_t zn_storage_bytes_read(const zn_storage *storage);

@@ -24,7 +24,11 @@ struct sim_world {
 
 static void begin(struct sim_world *w, int n_ranks, int ranks_per_node)
 {
-    struct zn_sim_links links = {n_ranks, ranks_per_node, 100e9, 10e9, 1e-5};
+    struct zn_sim_links links = {.n_ranks = n_ranks,
+                                 .ranks_per_node = ranks_per_node,
+                                 .node_bytes = 100e9,
+                                 .network_bytes = 10e9,
+                                 .latency = 1e-5};
     zn_clock_init_virtual(&w->clock);
     assert_int_equal(zn_comm_create_sim(&w->clock, &links, &w->comm), ZN_OK);
     assert_int_equal(zn_comm_alloc(w->comm, (size_t)1 << 50, &w->part), ZN_OK);
@@ -118,13 +122,31 @@ static void all_ranks_say_the_same(void **state)
     end(&w);
 }
 
+/* What comes from other nodes crosses the faster link within, too, where it is handed on there. */
+static void what_is_relayed_crosses_both_links(void **state)
+{
+    (void)state;
+    struct zn_sim_links links = {
+        .n_ranks = 8, .ranks_per_node = 4, .node_bytes = 10e9, .network_bytes = 10e9, .relayed = true};
+    for (int relayed = 0; relayed <= 1; relayed++) {
+        struct sim_world w = {0};
+        links.relayed = relayed;
+        zn_clock_init_virtual(&w.clock);
+        assert_int_equal(zn_comm_create_sim(&w.clock, &links, &w.comm), ZN_OK);
+        assert_int_equal(zn_comm_alloc(w.comm, (size_t)1 << 50, &w.part), ZN_OK);
+        zn_event_init(&w.done);
+        assert_seconds(gather_seconds(&w, 1000000000), relayed ? 0.7 : 0.4);
+        end(&w);
+    }
+}
+
 static void links_without_bandwidth_are_refused(void **state)
 {
     (void)state;
     zn_clock clock;
     zn_comm *comm;
     zn_clock_init_virtual(&clock);
-    struct zn_sim_links links = {2, 2, 0, 1, 0};
+    struct zn_sim_links links = {.n_ranks = 2, .ranks_per_node = 2, .network_bytes = 1};
     assert_int_equal(zn_comm_create_sim(&clock, &links, &comm), ZN_ERR_USAGE);
 }
 
@@ -135,6 +157,7 @@ int main(void)
         cmocka_unit_test(a_reduce_counts_the_wire),
         cmocka_unit_test(requests_wait_for_each_other_and_for_events),
         cmocka_unit_test(all_ranks_say_the_same),
+        cmocka_unit_test(what_is_relayed_crosses_both_links),
         cmocka_unit_test(links_without_bandwidth_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

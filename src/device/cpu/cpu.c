@@ -103,7 +103,13 @@ static zn_status cpu_read(zn_device *device, void *dst, zn_addr src, size_t n_by
 static zn_status cpu_run(zn_device *device, zn_kernel kernel, const void *args)
 {
     const struct zn_cpu *cpu = (const struct zn_cpu *)device;
-    return cpu->kernels->run[kernel](cpu, args);
+    if (!device->timeline)
+        return cpu->kernels->run[kernel](cpu, args);
+    double begin = zn_clock_now(device->clock);
+    zn_status status = cpu->kernels->run[kernel](cpu, args);
+    const struct zn_mark mark = {.timeline = device->timeline, .track = device->track, .label = zn_kernel_name(kernel)};
+    zn_timeline_note(&mark, begin, zn_clock_now(device->clock));
+    return status;
 }
 
 static zn_status cpu_synchronize(zn_device *device)

@@ -69,6 +69,7 @@ static zn_status sim_run(zn_device *device, zn_kernel kernel, const void *args)
     double moving = cost.n_bytes / sim->rates.memory_bytes;
     struct zn_task task = {
         .seconds = sim->rates.launch + (computing > moving ? computing : moving),
+        .mark = {.timeline = device->timeline, .track = device->track, .label = zn_kernel_name(kernel)},
     };
     return zn_stream_submit(sim->compute, &task);
 }
@@ -83,21 +84,26 @@ static zn_status sim_wait(zn_device *device, zn_event *event)
     return zn_stream_submit(((struct sim *)device)->compute, &(struct zn_task){.after = {event}});
 }
 
-static zn_status sim_copy(struct sim *sim, zn_stream *stream, const struct zn_transfer *t)
+static zn_status sim_copy(struct sim *sim, bool out, const struct zn_transfer *t)
 {
-    return zn_stream_submit(stream, &(struct zn_task){.seconds = (double)t->n_bytes / sim->rates.link_bytes,
-                                                      .after = {t->after[0], t->after[1]},
-                                                      .done = t->done});
+    struct zn_task task = {.seconds = (double)t->n_bytes / sim->rates.link_bytes,
+                           .after = {t->after[0], t->after[1]},
+                           .done = t->done,
+                           .mark = {.timeline = sim->device.timeline,
+                                    .track = out ? ZN_TRACK_COPY_OUT : ZN_TRACK_COPY_IN,
+                                    .label = "copy",
+                                    .n_bytes = t->n_bytes}};
+    return zn_stream_submit(out ? sim->out : sim->in, &task);
 }
 
 static zn_status sim_copy_out(zn_device *device, const struct zn_transfer *transfer)
 {
-    return sim_copy((struct sim *)device, ((struct sim *)device)->out, transfer);
+    return sim_copy((struct sim *)device, true, transfer);
 }
 
 static zn_status sim_copy_in(zn_device *device, const struct zn_transfer *transfer)
 {
-    return sim_copy((struct sim *)device, ((struct sim *)device)->in, transfer);
+    return sim_copy((struct sim *)device, false, transfer);
 }
 
 #define SIM_OPS                                                                                    \
