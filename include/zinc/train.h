@@ -108,6 +108,7 @@ struct zn_train_options {
     bool shuffle;
     int threads;                  /* 0: physical cores, shared among the ranks of the node */
     const char *log;              /* NULL: metrics.jsonl in the output folder */
+    const char *trace;            /* file for the time line of one step of rank 0: the third, or the last; NULL: none */
     int64_t checkpoint_every;     /* steps; 0: only at the end and when it is stopped */
     int64_t keep;                 /* how many checkpoints stay; 0: none is ever saved */
     bool checkpoint_async;        /* synced and hashed while training goes on */

@@ -16,6 +16,7 @@
 
 struct train_flags {
     const char *model, *output, *output_dtype, *optimizer, *lr_schedule, *precision, *recompute, *keep_logits, *log, *config;
+    const char *trace;
     const char *stage, *device, *schedule, *reduce, *off_optimizer, *off_param, *off_gradients, *off_activations;
     struct zn_words data, eval_data, freeze;
     int64_t eval_every, steps, micro_batch, accumulate, seq_len, warmup, seed, threads;
@@ -100,6 +101,8 @@ static const struct zn_option flags[] = {
      .otherwise = "physical cores", .help = "Threads to compute with; changes no bits."},
     {.name = "--log", .kind = ZN_OPTION_STRING, .offset = AT(log), .value = "FILE", .otherwise = "OUTPUT/metrics.jsonl",
      .help = "One JSON object a step."},
+    {.name = "--trace", .kind = ZN_OPTION_STRING, .offset = AT(trace), .value = "FILE", .otherwise = "none",
+     .help = "Write the time line of one step of rank 0, for Perfetto: the third, or the last of fewer."},
     {.name = "--checkpoint-every", .kind = ZN_OPTION_INT, .offset = AT(checkpoint_every), .value = "N", .initial = "0",
      .range = "[0, inf)", .help = "Steps between checkpoints; 0: only at the end and on SIGTERM, SIGINT, SIGUSR1."},
     {.name = "--keep", .kind = ZN_OPTION_INT, .offset = AT(keep), .value = "K", .initial = "2", .range = "[0, inf)",
@@ -339,6 +342,7 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.shuffle = !f->no_shuffle;
     o.threads = (int)f->threads;
     o.log = f->log;
+    o.trace = f->trace;
     o.checkpoint_every = f->checkpoint_every;
     o.keep = f->keep;
     o.checkpoint_async = f->checkpoint_async;

@@ -12,6 +12,7 @@
 #include "train/agreement.h"
 #include "train/binding.h"
 #include "train/output.h"
+#include "train/tracing.h"
 #include "train/train.h"
 #include "train/training.h"
 
@@ -283,13 +284,15 @@ static zn_status judge_step(struct training *t, int64_t step, const struct zn_ve
                    (long long)step + 1, verdict->reason);
 }
 
-static zn_status run_steps(struct training *t)
+static zn_status run_steps(struct training *t, zn_tracing *tracing)
 {
     zn_saving_restore(t->saving, &t->n_skipped);
     for (int64_t step = zn_saving_first_step(t->saving); step < t->options.steps; step++) {
         struct zn_verdict verdict;
         int64_t n_targets;
+        zn_tracing_before(tracing, step);
         ZN_TRY(one_step(t, step, &verdict, &n_targets));
+        ZN_TRY(zn_tracing_after(tracing, step));
         if (n_targets > 0) /* else it says nothing about the numbers */
             ZN_TRY(judge_step(t, step, &verdict));
         ZN_TRY(zn_saving_after_step(t->saving, step + 1, t->n_skipped));
@@ -324,10 +327,13 @@ static void tell_failure(const struct training *t, zn_status status)
 zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm)
 {
     struct training t = {.options = *options};
+    zn_tracing *tracing = NULL;
     zn_run_init(&t.run, comm, &options->listener);
     zn_status status = set_up(&t);
     if (status == ZN_OK)
-        status = run_steps(&t);
+        status = zn_comm_agree(comm, zn_tracing_begin(&t, &tracing));
+    if (status == ZN_OK)
+        status = run_steps(&t, tracing);
     if (status == ZN_OK)
         status = end_run(&t);
     if (status == ZN_OK && t.run.listener.end)
@@ -345,6 +351,7 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     zn_tokens_close(t.data);
     zn_tokens_close(t.eval_data);
     zn_run_fini(&t.run);
+    zn_tracing_destroy(tracing);
     return status;
 }
 

@@ -146,4 +146,31 @@ done
 growth=$(($(at resident steady/metrics.jsonl 200) - $(at resident steady/metrics.jsonl 5)))
 [ $growth -le 1048576 ] || grep -q __asan_init "$zinc" || fail "resident memory grew by $growth bytes from step 5 to 200"
 
+# ---- The time line of a step ----
+# trace NAME SECONDS TRACKS…: spans of a line do not overlap and lie within the step, and all tracks are there.
+trace()
+{
+    python3 - "$@" <<'PYTHON' || fail "trace of $1"
+import json, sys
+events = json.load(open(sys.argv[1] + ".json"))["traceEvents"]
+names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+spans = [e for e in events if e["ph"] == "X"]
+assert set(sys.argv[3:]) <= {e["cat"] for e in spans}, {e["cat"] for e in spans}
+for tid in names:
+    line = sorted((e["ts"], e["dur"]) for e in spans if e["tid"] == tid)
+    assert line[0][0] >= 0 and sum(line[-1]) <= float(sys.argv[2]) * 1e6, (names[tid], line[-1])
+    assert all(a[0] + a[1] <= b[0] + 1e-3 for a, b in zip(line, line[1:])), names[tid]
+kernels = {e["name"] for e in spans if e["cat"] == "compute"}
+assert {"gemm", "attention_backward", "adam"} <= kernels, kernels
+PYTHON
+}
+
+run traced "$data/gpt2" --steps 4 --trace traced.json --offload-optimizer nvme --allow-buffered-swap
+trace traced 60 compute communication nvme
+run traced-one "$data/gpt2" --steps 1 --trace traced-one.json
+trace traced-one 60 compute
+"$zinc" train --model "$data/gpt2" --data "$data/tokens.bin" --seq-len 16 --steps 3 --output refused --trace /nowhere/t.json \
+    >/dev/null 2>err && fail "a trace that cannot be written was not refused"
+grep -q '^zinc train: /nowhere/t.json: cannot write the time line' err || fail "a trace that cannot be written: $(cat err)"
+
 exit $((failures > 0))
