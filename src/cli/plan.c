@@ -4,9 +4,9 @@
 
 #include "cli/commands.h"
 #include "cli/plan.h"
+#include "cli/plan_simulated.h"
 
 #define AT(field) offsetof(struct plan_flags, field)
-#define LATER(flag, option_kind) {.name = flag, .kind = option_kind, .not_built = true}
 
 #define TIER(flag, field, default_is, what)                                                        \
     {.name = flag, .kind = ZN_OPTION_CHOICE, .offset = AT(field), .value = "TIER", .otherwise = default_is,           \
@@ -82,8 +82,10 @@ static const struct zn_option flags[] = {
      .help = "Update each unit as soon as its gradient is complete; without clipping."},
     {.name = "--delayed-update", .kind = ZN_OPTION_OPTIONAL, .offset = AT(delayed_update), .value = "AFTER",
      .otherwise = "off; 40 where no number is given", .help = "Apply updates one step late after so many steps."},
-    LATER("--simulate", ZN_OPTION_FLAG),
-    LATER("--trace", ZN_OPTION_STRING),
+    {.name = "--simulate", .kind = ZN_OPTION_FLAG, .offset = AT(simulate),
+     .help = "Show a step of the engine on simulated devices, links and drives, in virtual time."},
+    {.name = "--trace", .kind = ZN_OPTION_STRING, .offset = AT(trace), .value = "FILE", .otherwise = "none",
+     .help = "Write the time line of that step, for Perfetto; with --simulate or without."},
 };
 
 static const struct zn_command command = {
@@ -136,12 +138,16 @@ static zn_status run(const struct plan_flags *f, const struct zn_options *given)
         status = refuse_unfit(&p);
     if (status == ZN_OK && fits)
         status = plan_write_config(&p, config);
+    if (status == ZN_OK && f->trace)
+        status = plan_write_trace(&p, f->trace);
     if (status == ZN_OK && f->json)
         status = plan_show_json(&p);
     else if (status == ZN_OK)
         plan_show_text(&p);
     if (status == ZN_OK && fits)
         fprintf(f->json ? stderr : stdout, "wrote %s\n", config);
+    if (status == ZN_OK && f->trace)
+        fprintf(f->json ? stderr : stdout, "wrote %s\n", f->trace);
     plan_fini(&p);
     return status;
 }

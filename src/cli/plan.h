@@ -8,14 +8,14 @@
 #include "plan/search.h"
 
 struct plan_flags {
-    const char *model, *params, *cluster, *paper, *fit;
+    const char *model, *params, *cluster, *paper, *fit, *trace;
     const char *stage, *recompute, *keep_logits, *reduce, *precision, *optimizer, *schedule;
     const char *off_optimizer, *off_param, *off_gradients, *off_activations;
     int64_t layers, hidden, heads, vocabulary, ffn;
     int64_t ranks, nodes, micro_batch, accumulate, seq_len;
     size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
     const char *delayed_update;
-    bool in_backward, largest, json;
+    bool in_backward, largest, simulate, json;
 };
 
 /* A planned run. */

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/plan.h"
 #include "cli/plan_settings.h"
+#include "cli/plan_simulated.h"
 
 /* ---- Text ---- */
 
@@ -154,6 +155,8 @@ void plan_show_text(const struct plan *p)
     text_traffic(&p->prediction);
     text_time(&p->prediction);
     printf("bound by %s; most help: %s\n", zn_bound_name(p->prediction.bound), p->advice.text);
+    if (p->flags->simulate || p->flags->trace)
+        plan_simulated_text(p);
 }
 
 /* ---- JSON ---- */
@@ -193,6 +196,8 @@ static void json_rest(zn_text *t, const struct plan *p)
                 r->flops_per_device / 1e12, r->efficiency);
     zn_text_add(t, ",\"bound\":\"%s\",\"help\":", zn_bound_name(r->bound));
     zn_text_add_quoted(t, p->advice.text);
+    if (p->flags->simulate || p->flags->trace)
+        plan_simulated_json(t, p);
     zn_text_add(t, ",\"settings\":");
     plan_add_settings(t, p);
     zn_text_add(t, "}\n");

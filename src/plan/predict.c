@@ -124,7 +124,8 @@ static struct zn_sim_machine machine_of(const struct zn_plan_setup *s)
         .links = {.n_ranks = s->n_ranks,
                   .ranks_per_node = n_local,
                   .node_bytes = c->device_device.alone > 0 ? zn_link_rate(&c->device_device, n_local) : 1,
-                  .network_bytes = c->node_node.alone > 0 ? zn_link_rate(&c->node_node, n_local) : 1},
+                  .network_bytes = c->node_node.alone > 0 ? zn_link_rate(&c->node_node, n_local) : 1,
+                  .relayed = c->node_node.relayed},
         .nvme_bytes = c->host_nvme.alone > 0 ? zn_link_rate(&c->host_nvme, n_local) : 1};
 }
 
@@ -132,12 +133,13 @@ static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_pla
 {
     struct zn_sim_step step;
     const struct zn_sim_machine machine = machine_of(s);
-    ZN_TRY(zn_simulate_step(s->model->module, &s->engine, plan, &machine, &step));
+    ZN_TRY(zn_simulate_step(s->model->module, &s->engine, plan, &machine, s->trace, &step));
     p->gather = step.gather;
     p->reduce = step.reduce;
     p->nvme_read = step.nvme_read;
     p->nvme_write = step.nvme_write;
     p->host_bytes = step.host_bytes;
+    p->simulated = step;
     plan_predict_seconds(s, p);
     return ZN_OK;
 }

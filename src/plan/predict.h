@@ -3,13 +3,13 @@
  *
  * Seconds are those of the papers' formulas: compute at the device's peak for matrix products, the update at the
  * speed of its memory, bytes at the speed of the links, each hidden behind the longest of them where the engine
- * overlaps it. What the scheduler makes of it is the simulation's to say. */
+ * overlaps it. `simulated` is what the scheduler makes of it. */
 #ifndef ZN_PLAN_PREDICT_H
 #define ZN_PLAN_PREDICT_H
 
 #include "models/model.h"
 #include "plan/cluster.h"
-#include "zero/engine.h"
+#include "plan/simulate.h"
 
 /* What is planned. All pointers are borrowed. */
 struct zn_plan_setup {
@@ -18,6 +18,7 @@ struct zn_plan_setup {
     struct zn_engine_options engine;
     int n_ranks, n_nodes;
     size_t memory_limit; /* of a rank's device memory; 0: what the cluster has */
+    const struct zn_sim_trace *trace; /* where the simulated step is written; NULL: nowhere */
 };
 
 typedef enum zn_bound { ZN_BOUND_MEMORY, ZN_BOUND_COMPUTE, ZN_BOUND_COMMUNICATION, ZN_BOUND_IO } zn_bound;
@@ -33,6 +34,8 @@ struct zn_prediction {
     uint64_t gather, reduce, nvme_read, nvme_write; /* bytes a rank and step */
     uint64_t near, far;                             /* of gather and reduce: within the node, between nodes */
     uint64_t host_bytes; /* between a device and its host, which is not the same */
+
+    struct zn_sim_step simulated; /* the engine's step on the cluster */
 
     double flops; /* of matrix products, a rank and step */
     double compute, update, communication, io, step; /* seconds; update is part of compute */

@@ -2,6 +2,7 @@
 #include "plan/simulate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Between the first and the last, all micro-batches are alike: of many, so many are run. */
 enum { FEW_BATCHES = 4 };
@@ -10,6 +11,7 @@ struct sim {
     zn_clock clock;
     zn_ledger ledger;
     struct zn_world world;
+    zn_timeline *timeline;
 };
 
 static void sim_fini(struct sim *s)
@@ -18,27 +20,42 @@ static void sim_fini(struct sim *s)
     zn_comm_destroy(s->world.comm);
     zn_device_destroy(s->world.host);
     zn_device_destroy(s->world.device);
+    zn_timeline_destroy(s->timeline);
 }
 
-static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, const struct zn_engine_options *options,
-                          uint64_t swap_bytes)
+static void trace_all(struct sim *s)
+{
+    zn_device_trace(s->world.device, s->timeline, ZN_TRACK_COMPUTE);
+    if (s->world.host)
+        zn_device_trace(s->world.host, s->timeline, ZN_TRACK_HOST);
+    zn_comm_trace(s->world.comm, s->timeline);
+    if (s->world.storage)
+        zn_storage_trace(s->world.storage, s->timeline);
+}
+
+static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, const struct zn_engine_options *o,
+                          uint64_t swap_bytes, bool keeps_spans)
 {
     *s = (struct sim){0};
     struct zn_sim_rates device = machine->device;
-    if (!options->is_apart)
+    if (!o->is_apart)
         device.link_bytes = 0;
     zn_clock_init_virtual(&s->clock);
     zn_ledger_init(&s->ledger);
     const struct zn_sim_storage drive = {
         .n_bytes = swap_bytes, .read_bytes = machine->nvme_bytes, .write_bytes = machine->nvme_bytes};
-    zn_status status = zn_device_create_sim(&s->ledger, &s->clock, &device, &s->world.device);
-    if (status == ZN_OK && zn_engine_wants_host(options))
+    zn_status status = zn_timeline_create(keeps_spans, &s->timeline);
+    if (status == ZN_OK)
+        status = zn_device_create_sim(&s->ledger, &s->clock, &device, &s->world.device);
+    if (status == ZN_OK && zn_engine_wants_host(o))
         status = zn_device_create_sim(&s->ledger, &s->clock, &machine->host, &s->world.host);
     if (status == ZN_OK)
         status = zn_comm_create_sim(&s->clock, &machine->links, &s->world.comm);
     if (status == ZN_OK && swap_bytes > 0)
         status = zn_storage_create_sim(&s->clock, &drive, &s->world.storage);
-    if (status != ZN_OK)
+    if (status == ZN_OK)
+        trace_all(s);
+    else
         sim_fini(s);
     return status;
 }
@@ -66,7 +83,30 @@ static struct zn_sim_step extended(struct zn_sim_step a, uint64_t n, struct zn_s
     a.nvme_write += n * (b.nvme_write - c.nvme_write);
     a.host_bytes += n * (b.host_bytes - c.host_bytes);
     a.seconds += (double)n * (b.seconds - c.seconds);
+    for (int i = 0; i < ZN_N_RESOURCES; i++) {
+        a.resource[i].busy += (double)n * (b.resource[i].busy - c.resource[i].busy);
+        a.resource[i].exposed += (double)n * (b.resource[i].exposed - c.resource[i].exposed);
+    }
     return a;
+}
+
+/* Of the step that began at `begin` and has ended now. */
+static void take_account(struct sim *s, double begin, struct zn_sim_step *step)
+{
+    static const unsigned tracks[ZN_N_RESOURCES] = {
+        [ZN_COMPUTE] = ZN_TRACK_BIT(ZN_TRACK_COMPUTE),
+        [ZN_UPDATES] = ZN_TRACK_BIT(ZN_TRACK_HOST),
+        [ZN_COMMUNICATION] = ZN_TRACK_BIT(ZN_TRACK_COMM),
+        [ZN_HOST_LINK] = ZN_TRACK_BIT(ZN_TRACK_COPY_OUT) | ZN_TRACK_BIT(ZN_TRACK_COPY_IN),
+        [ZN_NVME] = ZN_TRACK_BIT(ZN_TRACK_NVME),
+    };
+    double end = zn_clock_now(&s->clock);
+    for (int i = 0; i < ZN_N_RESOURCES; i++) {
+        step->resource[i].busy = zn_timeline_measure(s->timeline, tracks[i], 0, begin, end);
+        step->resource[i].exposed = zn_timeline_measure(s->timeline, tracks[i], tracks[ZN_COMPUTE], begin, end);
+    }
+    memcpy(step->tier_peak, s->ledger.tier_peak, sizeof step->tier_peak);
+    memcpy(step->kind_peak, s->ledger.kind_peak, sizeof step->kind_peak);
 }
 
 /* What comes from before the step is there from the second on; where updates run beside other work, from the third. */
@@ -75,22 +115,27 @@ static int n_steps(const struct sim *s)
     return s->world.host ? 3 : 2;
 }
 
-static zn_status run_steps(struct sim *s, zn_engine *engine, const int32_t *const *tokens, struct zn_sim_step *step)
+static zn_status run_steps(struct sim *s, zn_engine *engine, const int32_t *const *tokens,
+                           const struct zn_sim_trace *trace, struct zn_sim_step *step)
 {
     struct zn_sim_step before = {0};
     for (int i = 0; i < n_steps(s); i++) {
         struct zn_verdict verdict;
         before = so_far(s, engine);
+        zn_timeline_start(s->timeline, before.seconds);
         ZN_TRY(zn_engine_step(engine, &(struct zn_step){.ids = tokens, .targets = tokens, .scale = 1, .loss_scale = 1},
                               &verdict));
         ZN_TRY(s->world.device->ops->synchronize(s->world.device));
     }
     *step = extended((struct zn_sim_step){0}, 1, so_far(s, engine), before);
-    return ZN_OK;
+    take_account(s, before.seconds, step);
+    if (trace)
+        return zn_timeline_write(s->timeline, trace->path, trace->process, before.seconds, zn_clock_now(&s->clock));
+    return zn_timeline_status(s->timeline);
 }
 
 static zn_status run_engine(const zn_module *module, const struct zn_engine_options *options, const zn_engine_plan *plan,
-                            const struct zn_sim_machine *machine, struct zn_sim_step *step)
+                            const struct zn_sim_machine *machine, const struct zn_sim_trace *trace, struct zn_sim_step *step)
 {
     struct sim s;
     zn_engine *engine = NULL;
@@ -104,11 +149,11 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
     for (int64_t a = 0; tokens && a < options->accumulate; a++)
         tokens[a] = batch;
     if (status == ZN_OK)
-        status = sim_init(&s, machine, options, plan->swap_bytes);
+        status = sim_init(&s, machine, options, plan->swap_bytes, trace != NULL);
     if (status == ZN_OK) {
         status = zn_engine_create(&s.world, module, options, plan, &engine);
         if (status == ZN_OK)
-            status = run_steps(&s, engine, tokens, step);
+            status = run_steps(&s, engine, tokens, trace, step);
         zn_engine_destroy(engine);
         sim_fini(&s);
     }
@@ -119,20 +164,20 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
 
 zn_status zn_simulate_step(const zn_module *module, const struct zn_engine_options *options,
                            const zn_engine_plan *plan, const struct zn_sim_machine *machine,
-                           struct zn_sim_step *step)
+                           const struct zn_sim_trace *trace, struct zn_sim_step *step)
 {
     struct zn_engine_options o = *options;
     struct zn_sim_step few, fewer;
     int64_t more = 0;
     if (o.delay_after > 0) /* as in all steps after so many */
         o.delay_after = 0;
-    if (!o.vertical && o.accumulate > FEW_BATCHES) {
+    if (!trace && !o.vertical && o.accumulate > FEW_BATCHES) {
         more = o.accumulate - FEW_BATCHES;
         o.accumulate = FEW_BATCHES - 1;
-        ZN_TRY(run_engine(module, &o, plan, machine, &fewer));
+        ZN_TRY(run_engine(module, &o, plan, machine, NULL, &fewer));
         o.accumulate = FEW_BATCHES;
     }
-    ZN_TRY(run_engine(module, &o, plan, machine, &few));
+    ZN_TRY(run_engine(module, &o, plan, machine, trace, &few));
     *step = more ? extended(few, (uint64_t)more, few, fewer) : few;
     return ZN_OK;
 }

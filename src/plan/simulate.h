@@ -13,6 +13,16 @@ struct zn_sim_machine {
     double nvme_bytes; /* a second, reads and writes together */
 };
 
+/* What works side by side in a step. */
+typedef enum zn_resource {
+    ZN_COMPUTE, /* of the device */
+    ZN_UPDATES, /* on the host of a device apart */
+    ZN_COMMUNICATION,
+    ZN_HOST_LINK, /* copies between a device apart and its host, both ways */
+    ZN_NVME,
+    ZN_N_RESOURCES
+} zn_resource;
+
 /* Of one rank, in a step like all later ones. */
 struct zn_sim_step {
     uint64_t gather; /* sent: parameters; at stage 0 summed gradients */
@@ -20,11 +30,22 @@ struct zn_sim_step {
     uint64_t nvme_read, nvme_write;
     uint64_t host_bytes; /* between a device apart and its host, both ways */
     double seconds;
+    struct {
+        double busy;    /* seconds in which it works */
+        double exposed; /* … and the device computes nothing */
+    } resource[ZN_N_RESOURCES];
+    size_t tier_peak[ZN_N_TIERS], kind_peak[ZN_N_KINDS]; /* of the ledger, after the last step */
 };
 
-/* The plan is one of this module, these options and ranks. Blocks for some passes without computing. */
+/* Where the time line of the step goes. */
+struct zn_sim_trace {
+    const char *path, *process;
+};
+
+/* The plan is one of this module, these options and ranks. Of many micro-batches some are run and the rest is taken to
+ * be like them; with a trace (NULL: none) all are. Blocks for some passes without computing. */
 zn_status zn_simulate_step(const zn_module *module, const struct zn_engine_options *options,
                            const zn_engine_plan *plan, const struct zn_sim_machine *machine,
-                           struct zn_sim_step *step);
+                           const struct zn_sim_trace *trace, struct zn_sim_step *step);
 
 #endif

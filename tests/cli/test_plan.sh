@@ -104,6 +104,33 @@ assert (s["layers"], s["hidden"], s["heads"], s["nodes"]) == (128, 25600, 256, 3
 states = sum(plan["states"][k] for k in ("parameters", "gradients", "optimizer"))
 assert abs(states * 512 / (18 * s["params"]) - 1) < 1e-3, states'
 
+# ---- The simulated step ----
+plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --simulate
+holds "simulated step"
+holds "exposed"
+plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --offload-optimizer nvme --simulate --json
+check 's = plan["simulated"]
+assert list(s) == ["per_rank", "states", "busy", "exposed", "step", "tokens_per_second", "tflops_per_device", "efficiency"], list(s)
+assert s["per_rank"] == plan["per_rank"] and s["states"] == plan["states"], s
+assert s["step"] >= s["busy"]["compute"] > 0 and s["busy"]["nvme"] > 0 and s["busy"]["communication"] > 0, s
+assert all(s["exposed"][k] <= s["busy"][k] and s["exposed"][k] <= s["step"] - s["busy"]["compute"] + 1e-9 for k in s["exposed"]), s
+assert abs(s["tokens_per_second"] * s["step"] - 32 * 64) < 1e-3, s
+assert abs(s["efficiency"] / plan["efficiency"] - plan["seconds"]["step"] / s["step"]) < 1e-6'
+# The trace: events of each track that do not overlap and lie within the step.
+"$zinc" plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --offload-optimizer nvme --trace step.json --json >out 2>err ||
+    fail "--trace: $(cat err)"
+[ "$(cat err)" = "wrote step.json" ] || fail "--trace: $(cat err)"
+check 'events = json.load(open("step.json"))["traceEvents"]
+spans = [e for e in events if e["ph"] == "X"]
+names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+assert {"compute", "communication", "nvme"} <= set(names.values()), names
+for tid in names:
+    line = sorted((e["ts"], e["dur"]) for e in spans if e["tid"] == tid)
+    assert line[0][0] >= 0 and sum(line[-1]) <= plan["simulated"]["step"] * 1e6 + 1e-3
+    assert all(a[0] + a[1] <= b[0] + 1e-3 for a, b in zip(line, line[1:])), names[tid]
+compute = sum(e["dur"] for e in spans if e["cat"] == "compute")
+assert abs(compute / 1e6 / plan["simulated"]["busy"]["compute"] - 1) < 1e-3'
+
 # ---- A folder, and training runs of it: the plan is the run ----
 # same FLAGS…: the plan of a run and the run itself hold and move the same bytes.
 same()
@@ -172,7 +199,8 @@ refuses 2 "--recompute on" --params 1B "${dgx2[@]}" --recompute off --offload-ac
 refuses 2 "--schedule: 'diagonal' is not one of: horizontal vertical auto" --params 1B "${dgx2[@]}" --schedule diagonal
 refuses 2 "--delayed-update: 'soon'" --params 1B "${dgx2[@]}" --delayed-update=soon
 refuses 2 "--optimizer-in-backward does not go with --delayed-update" --params 1B "${dgx2[@]}" --optimizer-in-backward --delayed-update
-refuses 2 "\`--simulate\`: not in this build" --params 1B "${dgx2[@]}" --simulate
+refuses 1 "/nowhere/trace.json: cannot write the time line" "${shape[@]}" "${dgx2[@]}" --trace /nowhere/trace.json
+refuses 2 "--paper goes with --json alone, not with --simulate" --paper zero-table1 --simulate
 sed 's/"devices": 16/"devices": -2/' "$clusters/dgx2-v100.json" >bad.json
 refuses 1 "bad.json: 'devices': expected an integer from 1" --params 1B --cluster bad.json
 sed 's/"device_host"/"device_hots"/' "$clusters/dgx2-v100.json" >bad.json

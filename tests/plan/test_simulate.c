@@ -1,0 +1,251 @@
+/* The simulated step: the engine's memory, its traffic in virtual time, and what the papers say of it. No figure here is
+ * fitted to a result: each case is about a direction, a bound or a byte. */
+#include <math.h>
+
+#include "plan/predict.h"
+#include "plan/shape.h"
+#include "trace_file.h"
+
+enum { TIME = 1024 };
+
+static zn_model *model_of(int64_t layers, int64_t hidden, int64_t heads)
+{
+    zn_model *model;
+    const struct zn_shape shape = {layers, hidden, heads, 0, 50257};
+    OK(zn_shape_model(&shape, TIME, &model));
+    return model;
+}
+
+static struct zn_cluster load(const char *name)
+{
+    struct zn_cluster c;
+    OK(zn_cluster_load(name, &c));
+    return c;
+}
+
+static struct zn_plan_setup setup_of(const zn_model *model, const struct zn_cluster *cluster, int n_ranks)
+{
+    return (struct zn_plan_setup){
+        .model = model,
+        .cluster = cluster,
+        .n_ranks = n_ranks,
+        .n_nodes = (n_ranks + cluster->devices - 1) / cluster->devices,
+        .engine = {.trains = true, .stage = 3, .reduce_every = true, .type = ZN_F16, .micro_batch = 1, .time = TIME,
+                   .accumulate = 1, .recompute = true, .prefetch_bytes = 1 << 30, .reuse_bytes = 1 << 30,
+                   .persist_bytes = 64 << 10, .delay_after = -1, .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999,
+                   .eps = 1e-8, .clip = 1}};
+}
+
+static struct zn_prediction predict(const struct zn_plan_setup *s)
+{
+    struct zn_prediction p;
+    OK(zn_predict(s, &p));
+    return p;
+}
+
+static struct zn_sim_step simulated(const struct zn_plan_setup *s)
+{
+    struct zn_prediction p = predict(s);
+    struct zn_sim_step step = p.simulated;
+    zn_prediction_fini(&p);
+    return step;
+}
+
+/* The share of the device's peak that matrix products reach. */
+static double efficiency(const struct zn_plan_setup *s)
+{
+    struct zn_prediction p = predict(s);
+    double reached = p.flops / p.simulated.seconds / s->cluster->device.flops[s->engine.type];
+    zn_prediction_fini(&p);
+    return reached;
+}
+
+/* ---- Memory ---- */
+
+static void check_memory(const struct zn_plan_setup *s)
+{
+    struct zn_prediction p = predict(s);
+    for (int t = 0; t < ZN_N_TIERS; t++)
+        assert_int_equal(p.simulated.tier_peak[t], p.tier[t]);
+    for (int k = 0; k < ZN_N_KINDS; k++)
+        assert_int_equal(p.simulated.kind_peak[k], p.kind[k]);
+    zn_prediction_fini(&p);
+}
+
+static void the_ledger_is_the_plan_to_the_byte(void **state)
+{
+    (void)state;
+    static const struct zn_offload offload[] = {
+        {ZN_TIER_DEVICE, ZN_TIER_DEVICE, ZN_TIER_DEVICE, ZN_TIER_DEVICE},
+        {ZN_TIER_DEVICE, ZN_TIER_HOST, ZN_TIER_HOST, ZN_TIER_DEVICE},
+        {ZN_TIER_HOST, ZN_TIER_HOST, ZN_TIER_HOST, ZN_TIER_HOST},
+        {ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME},
+        {ZN_TIER_NVME, ZN_TIER_DEVICE, ZN_TIER_NVME, ZN_TIER_HOST},
+    };
+    static const char *const clusters[] = {"dgx2-v100", "cpu-server", "desktop-24gb"};
+    zn_model *model = model_of(4, 512, 8);
+    for (size_t c = 0; c < COUNT(clusters); c++) {
+        struct zn_cluster cluster = load(clusters[c]);
+        for (size_t i = 0; i < COUNT(offload); i++) {
+            struct zn_plan_setup s = setup_of(model, &cluster, cluster.devices * (cluster.nodes > 1 ? 2 : 1));
+            s.engine.offload = offload[i];
+            s.engine.accumulate = i % 2 ? 6 : 1; /* more than are run one by one */
+            check_memory(&s);
+        }
+        for (int stage = 0; stage < 3; stage++) {
+            struct zn_plan_setup s = setup_of(model, &cluster, cluster.devices);
+            s.engine.stage = stage;
+            s.engine.reduce_every = stage == 2;
+            check_memory(&s);
+        }
+    }
+    zn_model_destroy(model);
+}
+
+/* ---- Time ---- */
+
+/* A part is never longer than the whole, and what is exposed is time that the device has not. */
+static void the_account_adds_up(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = model_of(6, 2048, 16);
+    for (int64_t accumulate = 1; accumulate <= 9; accumulate += 4) {
+        struct zn_plan_setup s = setup_of(model, &cluster, 32);
+        s.engine.accumulate = accumulate;
+        s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_NVME;
+        struct zn_sim_step r = simulated(&s);
+        double idle = r.seconds - r.resource[ZN_COMPUTE].busy;
+        assert_true(r.seconds > 0 && idle >= 0 && r.resource[ZN_COMPUTE].exposed == 0);
+        assert_true(r.resource[ZN_COMMUNICATION].busy > 0 && r.resource[ZN_NVME].busy > 0);
+        for (int i = 0; i < ZN_N_RESOURCES; i++) {
+            assert_true(r.resource[i].busy <= r.seconds * (1 + 1e-9));
+            assert_true(r.resource[i].exposed <= r.resource[i].busy * (1 + 1e-9));
+            assert_true(r.resource[i].exposed <= idle * (1 + 1e-9));
+        }
+    }
+    zn_model_destroy(model);
+}
+
+/* Bytes and seconds of many micro-batches are those of a step in which all of them are run: a trace runs them all. */
+static void many_micro_batches_are_like_those_that_are_run(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = model_of(4, 1024, 16);
+    struct zn_plan_setup s = setup_of(model, &cluster, 16);
+    s.engine.accumulate = 9;
+    struct zn_sim_step folded = simulated(&s);
+    s.trace = &(struct zn_sim_trace){in_folder("all.json"), "all"};
+    struct zn_sim_step all = simulated(&s);
+    assert_int_equal(folded.gather, all.gather);
+    assert_int_equal(folded.reduce, all.reduce);
+    assert_true(fabs(folded.seconds / all.seconds - 1) < 1e-6);
+    assert_true(fabs(folded.resource[ZN_COMPUTE].busy / all.resource[ZN_COMPUTE].busy - 1) < 1e-6);
+    zn_model_destroy(model);
+}
+
+static void the_trace_is_the_step(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = model_of(3, 1024, 16);
+    struct zn_plan_setup s = setup_of(model, &cluster, 16);
+    const char *path = in_folder("step.json");
+    s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_NVME;
+    struct zn_sim_step quiet = simulated(&s);
+    s.trace = &(struct zn_sim_trace){path, "one of 16"};
+    struct zn_sim_step r = simulated(&s);
+    assert_true(r.seconds == quiet.seconds); /* who looks on changes nothing */
+    assert_true(trace_count(path, r.seconds, "compute", "gemm") > 3 * 4 * 3);
+    assert_true(trace_count(path, r.seconds, "compute", "attention_backward") == 3);
+    assert_true(trace_count(path, r.seconds, "communication", "gather parameters, unit") > 0);
+    assert_true(trace_count(path, r.seconds, "communication", "reduce gradients, unit 1,") == 1);
+    assert_true(trace_count(path, r.seconds, "nvme", "read") > 0 && trace_count(path, r.seconds, "nvme", "write") > 0);
+    zn_model_destroy(model);
+}
+
+/* ---- The mechanisms of ZeRO-Infinity ---- */
+
+/* Parameters are gathered once for a micro-batch of any size: intensity grows with it (section 4.1). */
+static void efficiency_rises_with_the_micro_batch(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = model_of(4, 4096, 32);
+    struct zn_plan_setup s = setup_of(model, &cluster, 64);
+    s.engine.offload = (struct zn_offload){ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_DEVICE};
+    double before = 0;
+    for (s.engine.micro_batch = 1; s.engine.micro_batch <= 16; s.engine.micro_batch *= 2) {
+        double now = efficiency(&s);
+        assert_true(now > 1.05 * before && now < 1);
+        before = now;
+    }
+    zn_model_destroy(model);
+}
+
+static void efficiency_rises_with_prefetch(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("dgx2-v100");
+    zn_model *model = model_of(8, 2048, 16);
+    const zn_tier tiers[] = {ZN_TIER_DEVICE, ZN_TIER_NVME};
+    for (int i = 0; i < 2; i++) {
+        struct zn_plan_setup s = setup_of(model, &cluster, 64);
+        s.engine.micro_batch = 4;
+        s.engine.reuse_bytes = 0;
+        s.engine.offload.parameters = tiers[i];
+        s.engine.prefetch_bytes = 0;
+        struct zn_sim_step without = simulated(&s);
+        double low = efficiency(&s);
+        s.engine.prefetch_bytes = (size_t)512 << 20;
+        struct zn_sim_step with = simulated(&s);
+        assert_true(efficiency(&s) > 1.02 * low);
+        assert_int_equal(with.gather, without.gather); /* the same bytes, earlier */
+        int link = i ? ZN_NVME : ZN_COMMUNICATION;
+        assert_true(with.resource[link].exposed < 0.7 * without.resource[link].exposed);
+    }
+    zn_model_destroy(model);
+}
+
+/* Section 6.1: with each parameter on one rank that broadcasts it, all bytes come over one link; partitioned, every rank
+ * brings 1/N over its own. The first is a node whose links together are as fast as one of them: each of N ranks then
+ * brings its 1/N at 1/N of the rate, which takes as long as one rank that brings it all. */
+static void partitioned_reads_use_every_link(void **state)
+{
+    (void)state;
+    struct zn_cluster partitioned = load("dgx2-v100"), broadcast = partitioned;
+    zn_model *model = model_of(4, 4096, 32);
+    partitioned.host_nvme.node = 16 * partitioned.host_nvme.alone;
+    broadcast.host_nvme.node = broadcast.host_nvme.alone;
+    broadcast.device_host.node = broadcast.device_host.alone;
+    double before = 0;
+    for (int n_ranks = 2; n_ranks <= 16; n_ranks *= 2) {
+        struct zn_plan_setup s = setup_of(model, &partitioned, n_ranks);
+        s.engine.offload.parameters = ZN_TIER_NVME;
+        struct zn_sim_step all_links = simulated(&s);
+        double own = efficiency(&s);
+        s.cluster = &broadcast;
+        struct zn_sim_step one_link = simulated(&s);
+        double other = efficiency(&s), alone = (double)one_link.nvme_read * n_ranks / broadcast.host_nvme.alone;
+        assert_int_equal(all_links.nvme_read, one_link.nvme_read);
+        assert_true(one_link.seconds >= 0.99 * alone);                 /* all of them over one link */
+        assert_true(own > other && own / other > 1.05 * before); /* the more ranks, the more it gives */
+        before = own / other;
+    }
+    zn_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ledger_is_the_plan_to_the_byte),
+        cmocka_unit_test(the_account_adds_up),
+        cmocka_unit_test(many_micro_batches_are_like_those_that_are_run),
+        cmocka_unit_test(the_trace_is_the_step),
+        cmocka_unit_test(efficiency_rises_with_the_micro_batch),
+        cmocka_unit_test(efficiency_rises_with_prefetch),
+        cmocka_unit_test(partitioned_reads_use_every_link),
+    };
+    return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
+}
