@@ -42,13 +42,25 @@ static zn_status make_room(struct sim *s)
     return ZN_OK;
 }
 
+/* The first of those that do not end before `start`: most requests come late among many. */
+static size_t find(const struct sim *s, double start)
+{
+    size_t low = 0, high = s->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->busy[middle].end < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Takes `seconds` of free time from `start` on and notes each piece; when they end. There is room for one more entry. */
 static double take(struct sim *s, double start, double seconds, const struct zn_mark *mark)
 {
-    size_t first = 0, next;
+    size_t first = find(s, start), next;
     struct busy taken = {start, start};
-    while (first < s->n && s->busy[first].end < start)
-        first++;
     for (next = first; next < s->n; next++) {
         const struct busy *b = &s->busy[next];
         if (b->start >= taken.end + seconds)
