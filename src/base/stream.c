@@ -15,6 +15,8 @@ struct zn_stream {
     enum kind kind;
     zn_clock *clock;
     double free_at; /* virtual: when the last task ends */
+    zn_stream *cores; /* virtual: whose time its tasks take, too; NULL: nobody's */
+    double part;
     pthread_t worker;
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
@@ -44,6 +46,17 @@ static zn_status dependencies(zn_stream *s, const struct zn_task *task, double *
     return ZN_OK;
 }
 
+/* Takes the time from the other stream, which has no task for it: it works on, but not on its own. */
+static void take_cores(zn_stream *cores, double seconds, const struct zn_mark *mark)
+{
+    double begin = zn_clock_now(cores->clock);
+    struct zn_mark there = {.timeline = mark->timeline, .track = ZN_TRACK_COMPUTE, .label = mark->label, .unit = -1};
+    if (cores->free_at > begin)
+        begin = cores->free_at;
+    cores->free_at = begin + seconds;
+    zn_timeline_note(&there, begin, cores->free_at);
+}
+
 static zn_status execute(zn_stream *s, const struct zn_task *task)
 {
     double begin = zn_clock_now(s->clock), end;
@@ -53,6 +66,8 @@ static zn_status execute(zn_stream *s, const struct zn_task *task)
     if (s->kind == VIRTUAL) {
         end = begin + (status == ZN_OK ? task->seconds : 0); /* a task that does not run takes no time */
         s->free_at = end;
+        if (s->cores && end > begin)
+            take_cores(s->cores, (end - begin) * s->part, &task->mark);
     } else {
         begin = zn_clock_now(s->clock);
         if (status == ZN_OK && task->run)
@@ -123,6 +138,12 @@ zn_status zn_stream_create_thread(zn_clock *clock, zn_stream **stream)
 zn_status zn_stream_create_virtual(zn_clock *clock, zn_stream **stream)
 {
     return create(VIRTUAL, clock, stream);
+}
+
+void zn_stream_share(zn_stream *s, zn_stream *cores, double part)
+{
+    s->cores = cores;
+    s->part = part;
 }
 
 void zn_stream_destroy(zn_stream *s)

@@ -28,6 +28,10 @@ zn_status zn_stream_create_inline(zn_clock *clock, zn_stream **stream);
 zn_status zn_stream_create_thread(zn_clock *clock, zn_stream **stream);
 zn_status zn_stream_create_virtual(zn_clock *clock, zn_stream **stream);
 
+/* Virtual: the stream's tasks are done by cores that also do those of `cores`, another virtual stream: what one of them
+ * takes there is added to that stream, as far as `part` says. Work of both is the time of both, whatever their order. */
+void zn_stream_share(zn_stream *stream, zn_stream *cores, double part);
+
 /* Runs what is queued, then ends. NULL is legal. */
 void zn_stream_destroy(zn_stream *stream);
 

@@ -88,6 +88,8 @@ static void text_memory(const struct plan *p)
             printf(", %s for the process", zn_size_text(r->reserved, limit));
         putchar('\n');
     }
+    if (r->resident > 0)
+        printf("  %-26s %14s\n", "resident memory", zn_size_text(r->resident, one));
     if (r->fits)
         printf("  fits\n\n");
     else
@@ -167,7 +169,10 @@ static void json_memory(zn_text *t, const struct plan *p)
     zn_text_add(t, "{\"fits\":%s,\"per_rank\":{", r->fits ? "true" : "false");
     for (int i = 0; i < ZN_N_TIERS; i++)
         zn_text_add(t, "%s\"%s\":%zu", i ? "," : "", zn_tier_name((zn_tier)i), r->tier[i]);
-    zn_text_add(t, "},\"states\":{");
+    if (r->resident > 0)
+        zn_text_add(t, "},\"resident\":%zu,\"states\":{", r->resident);
+    else
+        zn_text_add(t, "},\"resident\":null,\"states\":{");
     for (int k = 0; k < ZN_N_KINDS; k++)
         zn_text_add(t, "%s\"%s\":%zu", k ? "," : "", zn_kind_name((zn_kind)k), r->kind[k]);
     zn_text_add(t, "},\"buffers\":{");

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/event.h"
-#include "base/timeline.h"
+#include "base/stream.h"
 #include "tensor/dtype.h"
 
 typedef struct zn_comm zn_comm;
@@ -144,6 +144,10 @@ struct zn_sim_links {
     double node_bytes, network_bytes; /* a second, each rank's share */
     bool relayed; /* what comes from other nodes enters once and is handed on: it crosses the link within, too */
     double latency;                   /* seconds a request */
+    double sum_bytes[3]; /* terms added a second, by the type on the wire; 0: as fast as they come */
+    bool copies_own;     /* a gather moves the rank's own piece, too */
+    zn_stream *cores;    /* whose time the communication thread takes; NULL: nobody's */
+    double cores_part;
 };
 zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, zn_comm **comm);
 

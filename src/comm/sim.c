@@ -14,9 +14,9 @@ struct sim {
 };
 
 /* Every other rank's piece crosses the link to it once. */
-static double request_seconds(const struct sim *sim, double piece_bytes)
+static double request_seconds(const struct sim *sim, double piece_bytes, bool copies_own)
 {
-    int n_near = sim->head.n_local - 1, n_far = sim->head.n_ranks - sim->head.n_local;
+    int n_near = sim->head.n_local - !copies_own, n_far = sim->head.n_ranks - sim->head.n_local;
     int n_inside = sim->links.relayed && n_near > 0 ? n_near + n_far : n_near;
     double near = n_inside > 0 ? n_inside * piece_bytes / sim->links.node_bytes : 0;
     double far = n_far > 0 ? n_far * piece_bytes / sim->links.network_bytes : 0;
@@ -38,14 +38,27 @@ static void release(zn_comm *comm, struct zn_shared *shared)
     (void)shared;
 }
 
+/* Terms of other nodes come while those that are there are added. */
+static double reduce_seconds(const struct sim *sim, const struct comm_request *r)
+{
+    double adding = sim->links.sum_bytes[r->wire] > 0
+                        ? sim->head.n_ranks * (double)r->n_bytes / sim->links.sum_bytes[r->wire]
+                        : 0;
+    double n_bytes = (double)r->n_bytes * (double)zn_dtype_bytes(r->wire) / (double)sizeof(float);
+    double coming = request_seconds(sim, n_bytes, false);
+    return adding > coming ? adding : coming;
+}
+
 static zn_status start(zn_comm *comm, const struct comm_request *request, zn_event *done)
 {
     struct sim *sim = (struct sim *)comm;
-    double n_bytes = (double)request->n_bytes;
-    if (request->op == COMM_REDUCE)
-        n_bytes *= (double)zn_dtype_bytes(request->wire) / (double)sizeof(float);
-    struct zn_task task = {
-        .seconds = request_seconds(sim, n_bytes), .after = {request->after[0], request->after[1]}, .done = done, .mark = request->mark};
+    double seconds = request->op == COMM_REDUCE
+                         ? reduce_seconds(sim, request)
+                         : request_seconds(sim, (double)request->n_bytes, sim->links.copies_own);
+    struct zn_task task = {.seconds = seconds,
+                           .after = {request->after[0], request->after[1]},
+                           .done = done,
+                           .mark = request->mark};
     return zn_stream_submit(sim->stream, &task);
 }
 
@@ -57,7 +70,7 @@ static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size
     (void)op;
     for (int i = 0; i < comm->n_ranks; i++)
         memcpy((unsigned char *)all + (size_t)i * n_bytes, mine, n_bytes);
-    struct zn_task task = {.seconds = request_seconds(sim, (double)n_bytes), .mark = comm_exchange_mark(comm)};
+    struct zn_task task = {.seconds = request_seconds(sim, (double)n_bytes, false), .mark = comm_exchange_mark(comm)};
     ZN_TRY(zn_stream_submit(sim->stream, &task));
     return zn_stream_synchronize(sim->stream);
 }
@@ -108,6 +121,8 @@ zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, 
     }
     int n_local = links->n_ranks < links->ranks_per_node ? links->n_ranks : links->ranks_per_node;
     sim->links = *links;
+    if (links->cores)
+        zn_stream_share(sim->stream, links->cores, links->cores_part);
     sim->head =
         (zn_comm){.ops = &sim_ops, .clock = clock, .n_ranks = links->n_ranks, .n_local = n_local};
     *comm = &sim->head;

@@ -76,6 +76,11 @@ struct zn_sim_rates {
     double memory_bytes; /* a second */
     double launch;       /* seconds for each kernel */
     double link_bytes;   /* a second, to the host and from it; 0: its memory is the host's */
+    int n_cores;         /* a processor: kernels take zn_kernel_work at the rates below; 0: by what is above */
+    double gemm[3];      /* a second, by the type of B */
+    double kernel[ZN_N_KERNELS]; /* a second; 0: by what is above */
+    zn_device *cores;    /* another sim device whose cores do its work; NULL: it has its own */
+    double cores_part;   /* how much of them a kernel takes */
 };
 zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,
                                zn_device **device);
@@ -88,6 +93,9 @@ static inline void zn_device_trace(zn_device *device, zn_timeline *timeline, zn_
     device->timeline = timeline;
     device->track = track;
 }
+
+/* The compute stream of a sim device, for others that work on its cores. */
+zn_stream *zn_device_sim_stream(zn_device *device);
 
 /* Allocates and charges the ledger; `zn_device_free` takes the same figures back. To free address 0
  * is legal and does nothing. */

@@ -344,4 +344,8 @@ struct zn_kernel_cost {
 };
 struct zn_kernel_cost zn_kernel_cost(zn_kernel kernel, const void *args);
 
+/* The same of the cpu device with so many cores, as one figure: flops, or bytes where a kernel has none. More than the cost by
+ * what its grids add: blocks of a product that cores cannot share evenly, whole tiles of attention. */
+double zn_kernel_work(zn_kernel kernel, const void *args, int n_cores);
+
 #endif

@@ -82,23 +82,54 @@ static zn_status get_text(zn_json *object, const char *key, char *text, size_t s
 
 /* ---- Parts ---- */
 
-static zn_status read_flops(zn_json *device, struct zn_cluster *c)
+static zn_status read_by_type(zn_json *device, const char *key, double rates[3])
 {
     static const char *const keys[] = {"fp32", "bf16", "fp16", NULL};
     static const zn_dtype types[] = {ZN_F32, ZN_BF16, ZN_F16};
-    zn_json *flops;
-    ZN_TRY(zn_json_get_object(device, "flops", &flops));
-    ZN_TRY(check_keys(flops, keys));
+    zn_json *object;
+    ZN_TRY(zn_json_get_object(device, key, &object));
+    ZN_TRY(check_keys(object, keys));
     for (int i = 0; keys[i]; i++)
-        if (types[i] == ZN_F32 || zn_json_has(flops, keys[i]))
-            ZN_TRY(get_positive(flops, keys[i], &c->device.flops[types[i]]));
+        if (types[i] == ZN_F32 || zn_json_has(object, keys[i]))
+            ZN_TRY(get_positive(object, keys[i], &rates[types[i]]));
     return ZN_OK;
+}
+
+static zn_status read_kernels(zn_json *device, struct zn_cluster *c)
+{
+    const char *names[ZN_N_KERNELS + 1] = {0};
+    zn_json *kernels;
+    for (int k = 0; k < ZN_N_KERNELS; k++)
+        names[k] = zn_kernel_name((zn_kernel)k);
+    ZN_TRY(zn_json_get_object(device, "kernels", &kernels));
+    ZN_TRY(check_keys(kernels, names));
+    for (int k = 0; k < ZN_N_KERNELS; k++)
+        if (zn_json_has(kernels, names[k]))
+            ZN_TRY(get_positive(kernels, names[k], &c->device.kernel[k]));
+    return ZN_OK;
+}
+
+/* All of it or nothing. */
+static zn_status read_measured(zn_json *device, struct zn_cluster *c)
+{
+    static const char *const keys[] = {"cores", "launch_seconds", "kernels", "sums"};
+    int n = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        n += zn_json_has(device, keys[i]);
+    if (n == 0)
+        return ZN_OK;
+    if (!c->device.is_host)
+        return zn_json_fail(device, "'cores', 'launch_seconds', 'kernels' and 'sums' are of processors");
+    ZN_TRY(get_count(device, "cores", MAX_DEVICES, &c->device.cores));
+    ZN_TRY(get_positive(device, "launch_seconds", &c->device.launch));
+    ZN_TRY(read_by_type(device, "sums", c->device.sum));
+    return read_kernels(device, c);
 }
 
 static zn_status read_device(zn_json *root, struct zn_cluster *c)
 {
     static const char *const keys[] = {"name", "is_host", "memory_bytes", "reserved_bytes", "bytes_per_second",
-                                       "flops", NULL};
+                                       "flops", "cores", "launch_seconds", "kernels", "sums", NULL};
     zn_json *device;
     ZN_TRY(zn_json_get_object(root, "device", &device));
     ZN_TRY(check_keys(device, keys));
@@ -109,7 +140,8 @@ static zn_status read_device(zn_json *root, struct zn_cluster *c)
     ZN_TRY(get_positive(device, "bytes_per_second", &c->device.rate));
     if (c->device.reserved >= c->device.memory)
         return zn_json_fail(device, "'reserved_bytes' leaves nothing of 'memory_bytes'");
-    return read_flops(device, c);
+    ZN_TRY(read_by_type(device, "flops", c->device.flops));
+    return read_measured(device, c);
 }
 
 static zn_status read_host(zn_json *root, struct zn_cluster *c)

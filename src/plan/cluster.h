@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tensor/dtype.h"
+#include "device/kernels.h"
 
 /* A link that devices of a node share; alone 0: there is none. */
 struct zn_link {
@@ -28,6 +28,11 @@ struct zn_cluster {
         size_t memory, reserved; /* what it has, and what a process takes beside its plan */
         double rate;             /* of its memory */
         double flops[3];         /* of matrix products, by zn_dtype up to ZN_F16; 0: it has none */
+        /* Measured of a processor; 0 where they are not known. */
+        int cores;
+        double launch;                /* seconds a kernel takes beside its work */
+        double kernel[ZN_N_KERNELS];  /* flops a second of those that have any, else bytes */
+        double sum[3];                /* bytes of terms that one core adds in a sum over ranks, by type on the wire */
     } device;
     struct zn_link device_host, host_nvme, device_device, node_node;
 };

@@ -31,17 +31,42 @@ static void add_links(zn_text *t, const struct zn_cluster *c)
     zn_text_add(t, "\n  }\n");
 }
 
+static void add_by_type(zn_text *t, const char *key, const double rates[3])
+{
+    zn_text_add(t, ",\n    \"%s\": {", key);
+    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++)
+        if (rates[type] > 0)
+            zn_text_add(t, "%s\"%s\": %.6g", type == ZN_F32 ? "" : ", ", zn_dtype_name(type), rates[type]);
+    zn_text_add(t, "}");
+}
+
+static void add_measured(zn_text *t, const struct zn_cluster *c)
+{
+    bool first = true;
+    if (c->device.cores == 0)
+        return;
+    zn_text_add(t, ",\n    \"cores\": %d,\n    \"launch_seconds\": %.6g", c->device.cores, c->device.launch);
+    add_by_type(t, "sums", c->device.sum);
+    zn_text_add(t, ",\n    \"kernels\": {");
+    for (int k = 0; k < ZN_N_KERNELS; k++) {
+        if (c->device.kernel[k] > 0) {
+            zn_text_add(t, "%s\n      \"%s\": %.6g", first ? "" : ",", zn_kernel_name((zn_kernel)k), c->device.kernel[k]);
+            first = false;
+        }
+    }
+    zn_text_add(t, "\n    }");
+}
+
 static void add_device(zn_text *t, const struct zn_cluster *c)
 {
     zn_text_add(t, "  \"device\": {\n    \"name\": ");
     zn_text_add_quoted(t, c->device.name);
     zn_text_add(t, ",\n    \"is_host\": %s,\n    \"memory_bytes\": %zu,\n    \"reserved_bytes\": %zu,\n",
                 c->device.is_host ? "true" : "false", c->device.memory, c->device.reserved);
-    zn_text_add(t, "    \"bytes_per_second\": %.6g,\n    \"flops\": {", c->device.rate);
-    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++)
-        if (c->device.flops[type] > 0)
-            zn_text_add(t, "%s\"%s\": %.6g", type == ZN_F32 ? "" : ", ", zn_dtype_name(type), c->device.flops[type]);
-    zn_text_add(t, "}\n  },\n");
+    zn_text_add(t, "    \"bytes_per_second\": %.6g", c->device.rate);
+    add_by_type(t, "flops", c->device.flops);
+    add_measured(t, c);
+    zn_text_add(t, "\n  },\n");
 }
 
 zn_status zn_cluster_write(const struct zn_cluster *c, const char *path)

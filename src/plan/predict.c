@@ -5,6 +5,7 @@
 
 #include "plan/dry_run.h"
 #include "plan/predict_private.h"
+#include "plan/resident.h"
 #include "plan/simulate.h"
 
 const char *zn_bound_name(zn_bound bound)
@@ -104,6 +105,7 @@ static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
     for (int kind = 0; kind < ZN_N_KINDS; kind++)
         p->kind[kind] = zn_manifest_bytes(&p->manifest, ZN_N_TIERS, (zn_kind)kind);
     p->reserved = s->cluster->device.reserved;
+    p->resident = plan_resident(s, &p->manifest);
     zn_plan_limits(s, p->limit);
     judge_memory(s, p);
 }
@@ -116,7 +118,7 @@ static struct zn_sim_machine machine_of(const struct zn_plan_setup *s)
     const struct zn_cluster *c = s->cluster;
     int n_local = zn_plan_ranks_per_node(s);
     double share = plan_device_share(s);
-    return (struct zn_sim_machine){
+    struct zn_sim_machine machine = {
         .device = {.flops = c->device.flops[s->engine.type] * share,
                    .memory_bytes = c->device.rate * share,
                    .link_bytes = c->device_host.alone > 0 ? zn_link_rate(&c->device_host, n_local) : 0},
@@ -127,6 +129,8 @@ static struct zn_sim_machine machine_of(const struct zn_plan_setup *s)
                   .network_bytes = c->node_node.alone > 0 ? zn_link_rate(&c->node_node, n_local) : 1,
                   .relayed = c->node_node.relayed},
         .nvme_bytes = c->host_nvme.alone > 0 ? zn_link_rate(&c->host_nvme, n_local) : 1};
+    plan_add_measured(s, &machine);
+    return machine;
 }
 
 static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_plan *plan, struct zn_prediction *p)

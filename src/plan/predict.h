@@ -27,6 +27,7 @@ struct zn_prediction {
     zn_manifest manifest; /* every large buffer of a rank */
     size_t tier[ZN_N_TIERS], kind[ZN_N_KINDS];
     size_t reserved;          /* of the device, by the process itself */
+    size_t resident;          /* memory of a process on a processor as the system counts it; 0: no processor */
     size_t limit[ZN_N_TIERS]; /* what a rank may hold; 0: there is no such tier */
     bool fits;
     zn_tier short_of; /* where it does not fit: the first tier that is too small */

@@ -54,6 +54,28 @@ static double update_rate(const struct zn_plan_setup *s)
     return s->cluster->host_rate / zn_plan_ranks_per_node(s);
 }
 
+/* ---- Rates of a processor ---- */
+
+/* Kernels run as they were measured, on the rank's share of the cores. Ranks of a node read one another's memory: a sum over
+ * ranks is an addition of what lies there, and at stage 3 a gather copies the own piece, too. */
+void plan_add_measured(const struct zn_plan_setup *s, struct zn_sim_machine *m)
+{
+    const struct zn_cluster *c = s->cluster;
+    double share = plan_device_share(s);
+    if (c->device.cores == 0)
+        return;
+    m->cores = c->device.cores * share;
+    m->device.launch = c->device.launch;
+    m->device.n_cores = m->cores > 1 ? (int)m->cores : 1;
+    for (int k = 0; k < ZN_N_KERNELS; k++)
+        m->device.kernel[k] = c->device.kernel[k] * share;
+    for (int type = ZN_F32; type <= ZN_F16; type++) {
+        m->device.gemm[type] = c->device.flops[type] * share;
+        m->links.sum_bytes[type] = c->device.sum[type];
+    }
+    m->links.copies_own = s->engine.stage == 3;
+}
+
 /* ---- Time ---- */
 
 /* The part of a rank's bytes that goes between nodes. */

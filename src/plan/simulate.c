@@ -33,6 +33,36 @@ static void trace_all(struct sim *s)
         zn_storage_trace(s->world.storage, s->timeline);
 }
 
+/* A device apart has the host for updates; a processor makes those beside other work with one of its cores. */
+static zn_status create_host(struct sim *s, const struct zn_sim_machine *m, const struct zn_engine_options *o)
+{
+    struct zn_sim_rates one_core = m->device;
+    if (!zn_engine_wants_host(o))
+        return ZN_OK;
+    if (o->is_apart || m->cores == 0)
+        return zn_device_create_sim(&s->ledger, &s->clock, &m->host, &s->world.host);
+    double part = m->cores > 1 ? 1 / m->cores : 1;
+    one_core.n_cores = 1;
+    one_core.memory_bytes *= part;
+    one_core.link_bytes = 0;
+    for (int k = 0; k < ZN_N_KERNELS; k++)
+        one_core.kernel[k] *= part;
+    one_core.cores = s->world.device;
+    one_core.cores_part = part;
+    return zn_device_create_sim(&s->ledger, &s->clock, &one_core, &s->world.host);
+}
+
+/* On a processor one core copies and adds for the others; a single rank does it itself, where the others wait. */
+static zn_status create_comm(struct sim *s, const struct zn_sim_machine *m)
+{
+    struct zn_sim_links links = m->links;
+    if (m->cores > 0) {
+        links.cores = zn_device_sim_stream(s->world.device);
+        links.cores_part = links.n_ranks > 1 && m->cores > 1 ? 1 / m->cores : 1;
+    }
+    return zn_comm_create_sim(&s->clock, &links, &s->world.comm);
+}
+
 static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, const struct zn_engine_options *o,
                           uint64_t swap_bytes, bool keeps_spans)
 {
@@ -47,10 +77,10 @@ static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, c
     zn_status status = zn_timeline_create(keeps_spans, &s->timeline);
     if (status == ZN_OK)
         status = zn_device_create_sim(&s->ledger, &s->clock, &device, &s->world.device);
-    if (status == ZN_OK && zn_engine_wants_host(o))
-        status = zn_device_create_sim(&s->ledger, &s->clock, &machine->host, &s->world.host);
     if (status == ZN_OK)
-        status = zn_comm_create_sim(&s->clock, &machine->links, &s->world.comm);
+        status = create_host(s, machine, o);
+    if (status == ZN_OK)
+        status = create_comm(s, machine);
     if (status == ZN_OK && swap_bytes > 0)
         status = zn_storage_create_sim(&s->clock, &drive, &s->world.storage);
     if (status == ZN_OK)

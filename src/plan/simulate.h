@@ -11,6 +11,7 @@ struct zn_sim_machine {
     struct zn_sim_rates host;
     struct zn_sim_links links;
     double nvme_bytes; /* a second, reads and writes together */
+    double cores;      /* of a processor whose ranks communicate and update on the cores they compute on; 0: apart from them */
 };
 
 /* What works side by side in a step. */

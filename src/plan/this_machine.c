@@ -8,9 +8,11 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "comm/sum.h"
 #include "device/cpu/isa.h"
 #include "device/device.h"
 #include "plan/this_drive.h"
+#include "plan/this_kernels.h"
 
 /* What a process takes beside its plan: code, libraries, BLAS buffers, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
@@ -45,6 +47,7 @@ static zn_status describe(struct zn_cluster *c, int *n_threads)
     snprintf(c->about, sizeof c->about, "%s, %d cores, %s", machine.cpu_model, machine.n_cores, isa);
     snprintf(c->device.name, sizeof c->device.name, "%d cores", machine.n_cores);
     c->device.is_host = true;
+    c->device.cores = machine.n_cores;
     c->device.memory = machine.memory_available / 10 * 9;
     c->device.reserved = PROCESS_BYTES + (size_t)machine.n_cores * ZN_CPU_SCRATCH_BYTES;
     c->host_memory = c->device.memory;
@@ -143,9 +146,27 @@ static zn_status measure_copy(const struct bench *b, double *rate)
     return status;
 }
 
+/* A rank adds its piece of two ranks' gradients with one thread: bytes of terms a second. */
+static void measure_sums(const struct bench *b, double rates[3])
+{
+    enum { N = COPY_BYTES / 4 };
+    float *to = (float *)(uintptr_t)b->memory;
+    const struct sum_term terms[2] = {{.data = to + N}, {.data = to + 2 * N}};
+    for (zn_dtype wire = ZN_F32; wire <= ZN_F16; wire++) {
+        rates[wire] = 0;
+        for (int i = 0; i < N_ROUNDS / 4; i++) {
+            double start = zn_clock_now(b->clock);
+            sum_terms(terms, 2, N, wire, to, false);
+            keep_best(2.0 * COPY_BYTES, zn_clock_now(b->clock) - start, &rates[wire]);
+        }
+    }
+}
+
 static zn_status measure_rates(const struct bench *b, int n_threads, struct zn_cluster *c)
 {
     ZN_TRY(measure_products(b, n_threads, c->device.flops));
+    ZN_TRY(kernels_measure(b->device, n_threads, b->memory, c->device.kernel, &c->device.launch));
+    measure_sums(b, c->device.sum);
     ZN_TRY(measure_memory(b, &c->device.rate));
     ZN_TRY(measure_copy(b, &c->device_device.alone));
     ZN_TRY(drive_measure(b->clock, (unsigned char *)(uintptr_t)b->memory, &c->host_nvme.alone, &c->nvme_memory));
@@ -170,6 +191,7 @@ zn_status zn_this_machine_measure(struct zn_cluster *cluster)
     ZN_TRY(zn_device_create_cpu(&ledger, &clock, n_threads, NULL, &b.device));
     size_t n_bytes = product_bytes(n_threads), stream_bytes = 3 * (size_t)COPY_BYTES;
     n_bytes = n_bytes > stream_bytes ? n_bytes : stream_bytes;
+    n_bytes = n_bytes > KERNELS_MEMORY_BYTES ? n_bytes : KERNELS_MEMORY_BYTES;
     zn_status status = zn_device_alloc(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, n_bytes, &b.memory);
     if (status == ZN_OK) {
         status = measure_rates(&b, n_threads, &c);
@@ -215,7 +237,7 @@ static zn_status load(const char *path, struct zn_cluster *cluster, bool *found)
     free(text);
     if (status != ZN_OK)
         return status;
-    *found = strcmp(c.about, now.about) == 0;
+    *found = strcmp(c.about, now.about) == 0 && c.device.cores == now.device.cores;
     c.device.memory = c.host_memory = now.device.memory;
     c.device.reserved = now.device.reserved;
     *cluster = c;

@@ -285,6 +285,30 @@ static void virtual_failed_dependency_fails_the_task_in_no_time(void **state)
     assert_int_equal(zn_stream_synchronize(w->compute), ZN_ERR_IO);
 }
 
+/* Work of both is the time of both: beside each other they take as long as one after the other. Who waits for the other
+ * waits no longer than it works. */
+static void virtual_streams_that_share_cores_take_turns(void **state)
+{
+    struct world *w = *state;
+    zn_stream_share(w->copy, w->compute, 0.5);
+    assert_int_equal(zn_stream_submit(w->compute, &(struct zn_task){.seconds = 3, .done = &w->computed}), ZN_OK);
+    assert_int_equal(zn_stream_submit(w->copy, &(struct zn_task){.seconds = 4, .done = &w->copied}), ZN_OK);
+    assert_int_equal(zn_stream_submit(w->compute, &(struct zn_task){.seconds = 1}), ZN_OK);
+    assert_int_equal(zn_stream_synchronize(w->compute), ZN_OK);
+    assert_true(zn_clock_now(&w->clock) == 3 + 0.5 * 4 + 1);
+    assert_int_equal(zn_event_wait(&w->copied, &w->clock), ZN_OK);
+    assert_true(zn_clock_now(&w->clock) == 6);
+    /* The other comes after compute, and compute waits for it: its time is there once. */
+    zn_event_reset(&w->computed);
+    zn_event_reset(&w->copied);
+    zn_stream_share(w->copy, w->compute, 1);
+    assert_int_equal(zn_stream_submit(w->compute, &(struct zn_task){.seconds = 1, .done = &w->computed}), ZN_OK);
+    assert_int_equal(zn_stream_submit(w->copy, &(struct zn_task){.seconds = 2, .after = {&w->computed}, .done = &w->copied}), ZN_OK);
+    assert_int_equal(zn_stream_submit(w->compute, &(struct zn_task){.after = {&w->copied}}), ZN_OK);
+    assert_int_equal(zn_stream_synchronize(w->compute), ZN_OK);
+    assert_true(zn_clock_now(&w->clock) == 9);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_world, end_world)
@@ -302,6 +326,7 @@ int main(void)
         CASE(a_dependency_puts_virtual_tasks_in_a_row),
         CASE(a_virtual_task_begins_when_it_is_submitted),
         CASE(virtual_failed_dependency_fails_the_task_in_no_time),
+        CASE(virtual_streams_that_share_cores_take_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

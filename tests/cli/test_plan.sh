@@ -78,7 +78,7 @@ holds "largest operator"
 holds "between nodes"
 holds "bound by"
 plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --micro-batch 2 --json
-check 'assert [k for k in plan if k != "help"] == ["fits", "per_rank", "states", "buffers", "traffic", "seconds",
+check 'assert [k for k in plan if k != "help"] == ["fits", "per_rank", "resident", "states", "buffers", "traffic", "seconds",
     "tokens_per_second", "tflops_per_device", "efficiency", "bound", "settings"], list(plan)
 assert plan["fits"] is True and list(plan["per_rank"]) == ["device", "host", "nvme"]
 assert list(plan["states"]) == ["parameters", "gradients", "optimizer", "activations", "buffers"]
@@ -218,7 +218,10 @@ rm -r cache
 check 'm = plan["measured"]
 assert m["file"].endswith("/cache/zinc/machine.json")
 machine = json.load(open(m["file"]))
-assert machine["device"]["flops"]["fp32"] > 0 and machine["device"]["is_host"] is True'
+assert machine["device"]["flops"]["fp32"] > 0 and machine["device"]["is_host"] is True
+assert machine["device"]["cores"] >= 1 and machine["device"]["sums"]["bf16"] > 0 and machine["device"]["kernels"]["adam"] > 0'
+plan "${shape[@]}" --ranks 2 --simulate --json
+check 'assert plan["resident"] > plan["per_rank"]["device"] and plan["simulated"]["step"] > 0'
 "$zinc" doctor >out
 grep -q '^measured' out && fail "doctor measured without being asked"
 # A file of another machine is measured again; one that is broken is an error.

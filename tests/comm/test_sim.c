@@ -140,6 +140,30 @@ static void what_is_relayed_crosses_both_links(void **state)
     }
 }
 
+/* On processors a sum takes as long as its terms are added, also of one rank, and a gather copies the own piece, too. */
+static void processors_add_and_copy(void **state)
+{
+    (void)state;
+    struct sim_world w = {0};
+    struct zn_sim_links links = {.n_ranks = 2, .ranks_per_node = 2, .node_bytes = 10e9, .network_bytes = 1,
+                                 .sum_bytes = {4e9, 2e9, 1e9}, .copies_own = true};
+    for (links.n_ranks = 1; links.n_ranks <= 2; links.n_ranks++) {
+        zn_clock_init_virtual(&w.clock);
+        assert_int_equal(zn_comm_create_sim(&w.clock, &links, &w.comm), ZN_OK);
+        assert_int_equal(zn_comm_alloc(w.comm, (size_t)1 << 50, &w.part), ZN_OK);
+        zn_event_init(&w.done);
+        double seconds = gather_seconds(&w, 1000000000), before = zn_clock_now(&w.clock);
+        if (links.n_ranks == 2)
+            assert_seconds(seconds, 0.2);
+        struct zn_reduce reduce = {.from = &w.part, .n_elements = 1000000, .wire = ZN_BF16};
+        zn_event_reset(&w.done);
+        assert_int_equal(zn_comm_reduce(w.comm, &reduce, &w.done), ZN_OK);
+        assert_int_equal(zn_event_wait(&w.done, &w.clock), ZN_OK);
+        assert_seconds(zn_clock_now(&w.clock) - before + 1, 1 + links.n_ranks * 4e6 / 2e9);
+        end(&w);
+    }
+}
+
 static void links_without_bandwidth_are_refused(void **state)
 {
     (void)state;
@@ -158,6 +182,7 @@ int main(void)
         cmocka_unit_test(requests_wait_for_each_other_and_for_events),
         cmocka_unit_test(all_ranks_say_the_same),
         cmocka_unit_test(what_is_relayed_crosses_both_links),
+        cmocka_unit_test(processors_add_and_copy),
         cmocka_unit_test(links_without_bandwidth_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

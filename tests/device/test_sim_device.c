@@ -117,12 +117,59 @@ static void a_real_clock_is_refused(void **state)
 static void rates_must_be_positive(void **state)
 {
     struct machine *m = *state;
-    struct zn_sim_rates wrong[] = {{0, 1, 0, 0}, {1, 0, 0, 0}, {1, 1, -1, 0}, {NAN, 1, 0, 0}, {1, 1, 0, -1}};
+    struct zn_sim_rates wrong[] = {{.memory_bytes = 1},
+                                   {.flops = 1},
+                                   {.flops = 1, .memory_bytes = 1, .launch = -1},
+                                   {.flops = NAN, .memory_bytes = 1},
+                                   {.flops = 1, .memory_bytes = 1, .link_bytes = -1}};
     zn_device *none = NULL;
     for (size_t i = 0; i < COUNT(wrong); i++)
         assert_int_equal(zn_device_create_sim(&m->ledger, &m->clock, &wrong[i], &none),
                          ZN_ERR_USAGE);
     assert_null(none);
+}
+
+/* A grid of blocks of 256 × 512 on two cores: two of 512 and 256 columns keep one of them waiting for a third of the time;
+ * 2 × 4 of them do not, nor do a thousand. */
+static void a_processor_is_slowed_by_uneven_blocks(void **state)
+{
+    (void)state;
+    struct zn_gemm_args g = {.m = 256, .n = 768, .k = 100};
+    double flops = 2.0 * 256 * 768 * 100;
+    assert_near(zn_kernel_work(ZN_KERNEL_gemm, &g, 2), flops * 4 / 3, 1e-6, "uneven", 0);
+    assert_near(zn_kernel_work(ZN_KERNEL_gemm, &g, 1), flops, 1e-6, "alone", 0);
+    g.m = 512, g.n = 2048;
+    assert_near(zn_kernel_work(ZN_KERNEL_gemm, &g, 2), 2.0 * 512 * 2048 * 100, 1e-6, "even", 0);
+    g.m = 100, g.n = 512 * 1000 + 1;
+    assert_near(zn_kernel_work(ZN_KERNEL_gemm, &g, 2), 2.0 * 100 * (512 * 1000 + 1) * 100, 1e-3, "many", 0);
+    g.n = 10; /* one block */
+    assert_near(zn_kernel_work(ZN_KERNEL_gemm, &g, 8), 8 * 2.0 * 100 * 10 * 100, 1e-6, "one", 0);
+}
+
+/* Tiles of 64 × 64 up to the diagonal: ten of them for 256 tokens. */
+static void a_processor_computes_whole_tiles_of_attention(void **state)
+{
+    (void)state;
+    const struct zn_attention_forward_args a = {.batch = 1, .time = 256, .heads = 1, .kv_heads = 1, .head_dim = 64};
+    assert_near(zn_kernel_work(ZN_KERNEL_attention_forward, &a, 2), 4.0 * 64 * 10 * 64 * 64, 1e-6, "tiles", 0);
+}
+
+/* Where a kernel was measured, its rate counts; products by the type of B; all else by flops and bytes. */
+static void measured_kernels_take_their_time(void **state)
+{
+    struct machine *m = *state;
+    zn_device *device;
+    struct zn_sim_rates measured = {.flops = 1e12, .memory_bytes = 1e11, .n_cores = 1, .gemm = {1e9, 2e9, 4e9}};
+    measured.kernel[ZN_KERNEL_add] = 1e6;
+    zn_addr x = allocate(m, 1 << 20);
+    struct zn_gemm_args gemm = {.a = x, .b = x, .c = x, .m = 10, .n = 10, .k = 10, .b_type = ZN_BF16};
+    assert_int_equal(zn_device_create_sim(&m->ledger, &m->clock, &measured, &device), ZN_OK);
+    assert_int_equal(zn_run_gemm(device, &gemm), ZN_OK);
+    assert_int_equal(zn_run_add(device, &(struct zn_add_args){x, x, x, 1000}), ZN_OK);
+    assert_int_equal(zn_run_mul(device, &(struct zn_mul_args){x, x, x, 1000}), ZN_OK);
+    assert_int_equal(device->ops->synchronize(device), ZN_OK);
+    assert_near(zn_clock_now(&m->clock), 2000 / 2e9 + 12000 / 1e6 + 12000 / 1e11, 1e-12, "time", 0);
+    zn_device_destroy(device);
 }
 
 /* Each takes some time, even on nothing. */
@@ -203,6 +250,9 @@ int main(void)
         CASE(kernels_touch_no_memory),
         CASE(a_real_clock_is_refused),
         CASE(rates_must_be_positive),
+        CASE(a_processor_is_slowed_by_uneven_blocks),
+        CASE(a_processor_computes_whole_tiles_of_attention),
+        CASE(measured_kernels_take_their_time),
         CASE(every_kernel_costs),
         CASE(attention_counts_the_pairs_it_sees),
         CASE(bytes_are_what_must_move),

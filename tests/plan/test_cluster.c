@@ -111,7 +111,10 @@ static void same_cluster(const struct zn_cluster *a, const struct zn_cluster *b)
     assert_true(a->device.is_host == b->device.is_host && a->device.memory == b->device.memory &&
                 a->device.reserved == b->device.reserved && a->device.rate == b->device.rate);
     for (zn_dtype type = ZN_F32; type <= ZN_F16; type++)
-        assert_true(a->device.flops[type] == b->device.flops[type]);
+        assert_true(a->device.flops[type] == b->device.flops[type] && a->device.sum[type] == b->device.sum[type]);
+    for (int k = 0; k < ZN_N_KERNELS; k++)
+        assert_true(a->device.kernel[k] == b->device.kernel[k]);
+    assert_true(a->device.cores == b->device.cores && a->device.launch == b->device.launch);
     same_link(&a->device_host, &b->device_host);
     same_link(&a->host_nvme, &b->host_nvme);
     same_link(&a->device_device, &b->device_device);
@@ -131,6 +134,15 @@ static void what_is_written_is_read(void **state)
         again = load(path);
         same_cluster(&c, &again);
     }
+    struct zn_cluster measured = load("cpu-server"), again;
+    measured.device.cores = 32;
+    measured.device.launch = 1e-6;
+    measured.device.sum[ZN_F32] = 1e10;
+    measured.device.kernel[ZN_KERNEL_adam] = 2e10;
+    measured.device.kernel[ZN_KERNEL_gelu_forward] = 3e9;
+    assert_int_equal(zn_cluster_write(&measured, path), ZN_OK);
+    again = load(path);
+    same_cluster(&measured, &again);
     unlink(path);
 }
 
@@ -152,6 +164,20 @@ static void wrong_values_are_refused_by_name(void **state)
     refuses("dgx2-v100", "\"node\": 48e9", "\"node\": -1", "device_host", "node");
     refuses("dgx2-v100", "\"relayed\": true", "\"relayed\": 1", "node_node", "relayed");
     refuses("cpu-server", "\"memory_bytes\": 274877906944", "\"memory_bytes\": 374877906944", "host", "devices");
+}
+
+/* Measured rates are a processor's, all together, of kernels that there are. */
+static void measured_rates_are_refused_by_name(void **state)
+{
+    (void)state;
+    const char *flops = "\"fp32\": 4e12, \"bf16\": 4e12, \"fp16\": 4e12}";
+#define MEASURED(kernels) "\"fp32\": 4e12}, \"cores\": 4, \"launch_seconds\": 1e-6, \"sums\": {\"fp32\": 1e9}, \"kernels\": {" kernels "}"
+    refuses("cpu-server", flops, MEASURED("\"adma\": 1e9"), "unknown key 'adma'", "adam");
+    refuses("cpu-server", flops, MEASURED("\"adam\": 0"), "kernels", "adam");
+    refuses("cpu-server", flops, "\"fp32\": 4e12}, \"cores\": 4", "device", "launch_seconds");
+    refuses("cpu-server", flops, "\"fp32\": 4e12}, \"cores\": 0", "device", "cores");
+    refuses("dgx2-v100", "\"fp16\": 70e12}", "\"fp16\": 70e12}, \"cores\": 4", "device", "processors");
+#undef MEASURED
 }
 
 static void unknown_keys_are_refused_by_name(void **state)
@@ -211,6 +237,7 @@ int main(void)
         cmocka_unit_test(shared_links_are_shared),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(wrong_values_are_refused_by_name),
+        cmocka_unit_test(measured_rates_are_refused_by_name),
         cmocka_unit_test(unknown_keys_are_refused_by_name),
         cmocka_unit_test(missing_keys_are_refused_by_name),
         cmocka_unit_test(links_to_nothing_are_refused),

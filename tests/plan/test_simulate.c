@@ -165,6 +165,78 @@ static void the_trace_is_the_step(void **state)
     zn_model_destroy(model);
 }
 
+/* ---- Processors ---- */
+
+static struct zn_cluster measured_processor(void)
+{
+    struct zn_cluster c = load("cpu-server");
+    c.device.cores = 2;
+    c.device.launch = 1e-6;
+    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
+        c.device.flops[type] = 2e12;
+        c.device.sum[type] = 1e10;
+    }
+    c.devices = 1;
+    return c;
+}
+
+/* Two ranks on two cores: whoever copies and adds for a rank takes the time from its one core, so nothing is hidden. With
+ * cores of its own the communication would be. */
+static void communication_takes_the_cores_it_runs_on(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = measured_processor();
+    zn_model *model = model_of(4, 512, 8);
+    struct zn_plan_setup s = setup_of(model, &cluster, 2);
+    s.n_nodes = 1;
+    struct zn_sim_step shared = simulated(&s);
+    double communication = shared.resource[ZN_COMMUNICATION].busy;
+    cluster.device.cores = 200;
+    struct zn_sim_step apart = simulated(&s);
+    assert_int_equal(shared.gather, apart.gather);
+    assert_true(communication > 0.01 * shared.seconds);
+    assert_true(shared.seconds > apart.seconds && shared.seconds - apart.seconds < 1.5 * communication);
+    assert_true(shared.resource[ZN_COMPUTE].busy > 0.999 * shared.seconds);
+    zn_model_destroy(model);
+}
+
+/* One rank rounds its gradients to 16 bits itself; in fp32 there is nothing to do. */
+static void a_rank_alone_rounds_its_gradients(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = measured_processor();
+    zn_model *model = model_of(2, 512, 8);
+    struct zn_plan_setup s = setup_of(model, &cluster, 1);
+    assert_true(simulated(&s).resource[ZN_COMMUNICATION].busy > 4.0 * (double)zn_model_n_elements(model) / 1e10);
+    s.engine.type = ZN_F32;
+    assert_true(simulated(&s).resource[ZN_COMMUNICATION].busy < 0.5 * 4.0 * (double)zn_model_n_elements(model) / 1e10);
+    zn_model_destroy(model);
+}
+
+/* All that is in memory and what others have there that is read in place; the NVMe tier is no memory. */
+static void resident_memory_counts_what_is_touched(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = measured_processor(), gpus = load("dgx2-v100");
+    zn_model *model = model_of(2, 512, 8);
+    struct zn_plan_setup s = setup_of(model, &cluster, 1);
+    s.engine.offload.optimizer = ZN_TIER_NVME;
+    struct zn_prediction one = predict(&s);
+    assert_int_equal(one.resident, one.tier[ZN_TIER_DEVICE] + one.tier[ZN_TIER_HOST] + cluster.device.reserved);
+    s.n_ranks = 2;
+    struct zn_prediction two = predict(&s);
+    size_t own = two.tier[ZN_TIER_DEVICE] + two.tier[ZN_TIER_HOST] + cluster.device.reserved;
+    assert_true(two.resident >= own + two.kind[ZN_KIND_PARAMETERS]); /* the other's partitions, and slots */
+    assert_true(two.resident < 2 * own);
+    s.cluster = &gpus;
+    struct zn_prediction none = predict(&s);
+    assert_int_equal(none.resident, 0);
+    zn_prediction_fini(&one);
+    zn_prediction_fini(&two);
+    zn_prediction_fini(&none);
+    zn_model_destroy(model);
+}
+
 /* ---- The mechanisms of ZeRO-Infinity ---- */
 
 /* Parameters are gathered once for a micro-batch of any size: intensity grows with it (section 4.1). */
@@ -243,6 +315,9 @@ int main(void)
         cmocka_unit_test(the_account_adds_up),
         cmocka_unit_test(many_micro_batches_are_like_those_that_are_run),
         cmocka_unit_test(the_trace_is_the_step),
+        cmocka_unit_test(communication_takes_the_cores_it_runs_on),
+        cmocka_unit_test(a_rank_alone_rounds_its_gradients),
+        cmocka_unit_test(resident_memory_counts_what_is_touched),
         cmocka_unit_test(efficiency_rises_with_the_micro_batch),
         cmocka_unit_test(efficiency_rises_with_prefetch),
         cmocka_unit_test(partitioned_reads_use_every_link),

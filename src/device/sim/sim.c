@@ -61,14 +61,24 @@ static zn_status sim_read(zn_device *device, void *dst, zn_addr src, size_t n_by
     return ZN_OK;
 }
 
+/* At a rate that was measured for the kernel, or the longer of computing and moving. */
+static double kernel_seconds(const struct zn_sim_rates *rates, zn_kernel kernel, const void *args)
+{
+    struct zn_kernel_cost cost = zn_kernel_cost(kernel, args);
+    double rate = rates->kernel[kernel];
+    if (kernel == ZN_KERNEL_gemm)
+        rate = rates->gemm[((const struct zn_gemm_args *)args)->b_type];
+    if (rates->n_cores > 0 && rate > 0)
+        return zn_kernel_work(kernel, args, rates->n_cores) / rate;
+    double computing = cost.flops / rates->flops, moving = cost.n_bytes / rates->memory_bytes;
+    return computing > moving ? computing : moving;
+}
+
 static zn_status sim_run(zn_device *device, zn_kernel kernel, const void *args)
 {
     struct sim *sim = (struct sim *)device;
-    struct zn_kernel_cost cost = zn_kernel_cost(kernel, args);
-    double computing = cost.flops / sim->rates.flops;
-    double moving = cost.n_bytes / sim->rates.memory_bytes;
     struct zn_task task = {
-        .seconds = sim->rates.launch + (computing > moving ? computing : moving),
+        .seconds = sim->rates.launch + kernel_seconds(&sim->rates, kernel, args),
         .mark = {.timeline = device->timeline, .track = device->track, .label = zn_kernel_name(kernel)},
     };
     return zn_stream_submit(sim->compute, &task);
@@ -113,6 +123,11 @@ static zn_status sim_copy_in(zn_device *device, const struct zn_transfer *transf
 static const struct zn_device_ops sim_ops = {SIM_OPS};
 static const struct zn_device_ops sim_apart_ops = {SIM_OPS, .copy_out = sim_copy_out, .copy_in = sim_copy_in};
 
+zn_stream *zn_device_sim_stream(zn_device *device)
+{
+    return ((struct sim *)device)->compute;
+}
+
 zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,
                                zn_device **device)
 {
@@ -137,6 +152,8 @@ zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct 
         sim_destroy(&sim->device);
         return status;
     }
+    if (rates->cores)
+        zn_stream_share(sim->compute, zn_device_sim_stream(rates->cores), rates->cores_part);
     *device = &sim->device;
     return ZN_OK;
 }
