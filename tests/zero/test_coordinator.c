@@ -258,7 +258,8 @@ struct world {
 static void world_init(struct world *w, double comm_seconds)
 {
     double bandwidth = (N_RANKS - 1) * (UNIT_BYTES / N_RANKS) / comm_seconds;
-    struct zn_sim_links links = {N_RANKS, N_RANKS, bandwidth, bandwidth, 0};
+    struct zn_sim_links links = {
+        .n_ranks = N_RANKS, .ranks_per_node = N_RANKS, .node_bytes = bandwidth, .network_bytes = bandwidth};
     struct zn_sim_rates rates = {.flops = 1, .memory_bytes = UNIT_BYTES / COMPUTE, .launch = 0};
     zn_clock_init_virtual(&w->clock);
     zn_ledger_init(&w->ledger);
