@@ -204,28 +204,32 @@ static void a_pending_update_goes_on(void **state)
 {
     (void)state;
     compare_delayed("fp32", 1, 0, NULL);
-    compare_delayed("bf16", 2, 0, NULL);
     compare_delayed("bf16", 3, 1, NULL);
+    compare_delayed("bf16", 3, 3, "nvme");
+    if (IS_SANITIZED)
+        return;
+    compare_delayed("bf16", 2, 0, NULL);
     compare_delayed("fp32", 3, 3, NULL);
     compare_delayed("bf16", 1, 3, "nvme");
-    compare_delayed("bf16", 3, 3, "nvme");
 }
 
 static void a_resumed_run_equals_the_uninterrupted(void **state)
 {
     (void)state;
-    compare("fp32", 1, 0, NULL, false);
     compare("bf16", 1, 0, NULL, true);
+    compare("bf16", 2, 1, NULL, false);
+    compare("fp16", 4, 2, NULL, true);
+    compare("fp32", 3, 3, "nvme", false);
+    compare("bf16", 2, 2, "cpu", false);
+    if (IS_SANITIZED)
+        return;
+    compare("fp32", 1, 0, NULL, false);
     compare("fp16", 1, 0, NULL, false);
     compare("fp32", 3, 3, NULL, true);
     compare("bf16", 3, 3, NULL, false);
-    compare("bf16", 2, 1, NULL, false);
-    compare("fp16", 4, 2, NULL, true);
     compare("bf16", 3, 0, NULL, true);
     compare("bf16", 1, 3, "nvme", false);
     compare("bf16", 3, 3, "nvme", true);
-    compare("fp32", 3, 3, "nvme", false);
-    compare("bf16", 2, 2, "cpu", false);
 }
 
 static void a_stopped_run_goes_on_with_its_schedule(void **state)
@@ -259,7 +263,7 @@ static void the_loss_scale_goes_on(void **state)
 {
     (void)state;
     struct watch watch;
-    for (int at = 0; at <= 40; at += 8) {
+    for (int at = 0; at <= 40; at += IS_SANITIZED ? 20 : 8) {
         struct zn_train_options o = new_options(at ? "scale-parts" : "scale", &watch);
         o.model = CALM;
         o.precision = "fp16";
@@ -359,15 +363,18 @@ static void ranks_and_stage_may_change(void **state)
     static const char *const tiers[] = {NULL, "cpu", "nvme"};
     for (int stage = 0; stage <= 3; stage++) {
         for (int to = 1; to <= 4; to += to == 2 ? 2 : 1) /* gradients on NVMe: only where a rank keeps its own alone */
-            change_ranks(3, 3, "nvme", to, stage, tiers[(stage + to) % (stage < 2 && to > 1 ? 2 : 3)], "fp32");
+            if (!IS_SANITIZED || to == (stage == 3 ? 4 : 1 + stage % 2))
+                change_ranks(3, 3, "nvme", to, stage, tiers[(stage + to) % (stage < 2 && to > 1 ? 2 : 3)], "fp32");
     }
+    change_ranks(2, 1, NULL, 3, 3, "nvme", "fp32");
+    change_ranks(1, 0, NULL, 4, 2, NULL, "bf16");
+    if (IS_SANITIZED)
+        return;
     change_ranks(3, 3, NULL, 2, 3, "nvme", "fp32");
     change_ranks(1, 0, NULL, 3, 3, "nvme", "fp32");
-    change_ranks(2, 1, NULL, 3, 3, "nvme", "fp32");
     change_ranks(4, 2, "nvme", 3, 3, NULL, "fp32");
     change_ranks(3, 3, "nvme", 2, 3, NULL, "bf16");
     change_ranks(3, 3, NULL, 1, 0, "nvme", "bf16");
-    change_ranks(1, 0, NULL, 4, 2, NULL, "bf16");
 }
 
 /* With another batch the data go on where they were: consumed 3·12 windows, then 2·5. */

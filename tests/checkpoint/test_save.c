@@ -4,6 +4,7 @@
 
 #include "checkpoint/engines.h"
 #include "checkpoint/folder.h"
+#include "sanitized.h"
 
 #define GPT2 ZN_TEST_DATA "/parity/gpt2"
 #define QWEN3 ZN_TEST_DATA "/parity/qwen3"
@@ -61,6 +62,8 @@ static void compare_all(const char *model, zn_dtype type, zn_dtype dtype, size_t
     OK(on_ranks(&job, 1));
     for (int n_ranks = 2; n_ranks <= 4; n_ranks++) {
         for (int stage = 0; stage <= 3; stage++) {
+            if (IS_SANITIZED && n_ranks != 2 + (stage + (type == ZN_F32)) % 3)
+                continue;
             job = new_job(model, type, dtype, stage, in_folder("many"));
             OK(on_ranks(&job, n_ranks));
             size_t n = compare_folders(checkpoint_in("alone"), checkpoint_in("many"));
@@ -108,7 +111,8 @@ static void load_everywhere(zn_dtype type, zn_dtype dtype, int n_ranks, int stag
     job.work = load_work;
     for (int n = 1; n <= 4; n++) {
         for (job.stage = 0; job.stage <= 3; job.stage++)
-            OK(on_ranks(&job, n));
+            if (!IS_SANITIZED || (n + job.stage + n_ranks) % 4 == 0)
+                OK(on_ranks(&job, n));
     }
     OK(zn_tree_remove(in_folder("saved")));
 }

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "formats/encode.h"
+#include "sanitized.h"
 
 struct world {
     zn_tokenizer *tokenizer;
@@ -244,8 +245,10 @@ static void long_texts_in_pieces(void **state)
     (void)state;
     static const size_t sizes[] = {0, 1, 5000, 1024 * 1024 - 1, 1024 * 1024, 1024 * 1024 + 1, 3500000};
     for (size_t i = 0; i < COUNT(sizes); i++) {
-        check_long_text("bytes", sizes[i]);
-        check_long_text("pieces", sizes[i]);
+        if (!IS_SANITIZED || i % 2 == 0)
+            check_long_text("bytes", sizes[i]);
+        if (!IS_SANITIZED || i % 2 == 1)
+            check_long_text("pieces", sizes[i]);
     }
 }
 

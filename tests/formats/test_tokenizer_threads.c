@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "formats/tokenizer.h"
+#include "sanitized.h"
 
 enum { THREADS = 4, ROUNDS = 200, TEXTS = 4 };
 
@@ -70,11 +71,7 @@ static void many_threads_at_once(void **state)
 
 /* ---- One text ---- */
 
-#ifdef __SANITIZE_THREAD__
-enum { EVERY = 6 }; /* components that are tried: one of so many */
-#else
-enum { EVERY = 1 };
-#endif
+enum { EVERY = IS_SANITIZED ? 8 : 1 }; /* components that are tried: one of so many */
 
 /* Long enough to be shared: the texts of the cases in no order, a run of digits and one of letters. */
 static char *long_text(zn_json *pieces, size_t n)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sanitized.h"
 #include "train/train.h"
-#include "zero/sanitized.h"
 
 struct rank_job {
     const struct zn_train_options *options;

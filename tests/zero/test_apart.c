@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "zero/sanitized.h"
+#include "sanitized.h"
 #include "zero/world.h"
 
 static const char *const config =
@@ -304,7 +304,10 @@ static void every_tier_gives_the_same_bits(void **state)
             struct zn_engine_options o = options_of(3, 2), all[MAX_TIERS];
             o.type = types[t];
             int n = list_tiers(o, all), first = 0;
-#if IS_SANITIZED /* each placement once, with one number of ranks and one precision */
+#if IS_SANITIZED /* every second placement once, with one number of ranks and one precision */
+            for (int i = 0; i < n / 2; i++)
+                all[i] = all[2 * i + 1];
+            n /= 2;
             first = (2 * (n_ranks - 1) + t) * n / (2 * MAX_RANKS);
             n = (2 * (n_ranks - 1) + t + 1) * n / (2 * MAX_RANKS) - first;
 #endif
@@ -339,7 +342,7 @@ static void other_ways_give_the_same_bits(void **state)
             o.delay_after = way >= 5 && way <= 6 ? 1 : -1;
             o.persist_bytes = way == 7 ? 40000 : 0;
             int n = 0;
-            for (int i = 0; i < 4; i++) {
+            for (int i = IS_SANITIZED ? way / 2 % 2 : 0; i < 4; i += IS_SANITIZED ? 2 : 1) {
                 apart[n] = o;
                 apart[n].is_apart = true;
                 apart[n].offload = tiers[i];

@@ -23,7 +23,7 @@ static struct zn_train_options options_of(const char *model, const char *precisi
     o.n_data = 1;
     o.output = output;
     o.overwrite = true;
-    o.steps = 4;
+    o.steps = IS_SANITIZED ? 3 : 4;
     o.micro_batch = 2;
     o.seq_len = 16;
     o.lr = 1e-3;
@@ -102,10 +102,13 @@ static void compare_stages(const char *model, const char *precision, int n_ranks
 static const char *const models[] = {ZN_TEST_DATA "/parity/gpt2", ZN_TEST_DATA "/parity/qwen3"};
 static const char *const precisions[] = {"fp32", "bf16"};
 
+/* Under a sanitizer one model and precision for each number of ranks. */
 static void compare_matrix(int n_ranks)
 {
     for (size_t m = 0; m < 2; m++) {
         for (size_t p = 0; p < 2; p++) {
+            if (IS_SANITIZED && 2 * m + p != (size_t)(n_ranks - 1))
+                continue;
             compare_stages(models[m], precisions[p], n_ranks, 1, 1.0, NULL, 0, 3);
             compare_stages(models[m], precisions[p], n_ranks, 1, 0.0, NULL, 0, 3);
             compare_stages(models[m], precisions[p], n_ranks, 3, 1.0, "every", 0, 3);

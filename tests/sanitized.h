@@ -1,6 +1,7 @@
-/* Whether a sanitizer looks on: then all is ten times slower, and memory is not the program's own. */
-#ifndef ZN_TESTS_ZERO_SANITIZED_H
-#define ZN_TESTS_ZERO_SANITIZED_H
+/* Whether a sanitizer looks on: then all is ten times slower, and memory is not the program's own. Tests
+ * of many combinations then try each thing once, and not with each other: the release build does. */
+#ifndef ZN_TESTS_SANITIZED_H
+#define ZN_TESTS_SANITIZED_H
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1
