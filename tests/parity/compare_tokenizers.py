@@ -87,8 +87,9 @@ def random_text(rng, words):
                    for _ in range(n))
 
 
-def run_zinc(program, folder, texts, special):
-    data = b"".join(struct.pack("<IB", len(t), special) + t for t in texts)
+def run_zinc(program, folder, groups):
+    """Ids and decoded text of each text of groups of (texts, special); in one process, for some files take seconds to load."""
+    data = b"".join(struct.pack("<IB", len(t), special) + t for texts, special in groups for t in map(str.encode, texts))
     with tempfile.TemporaryFile() as source:
         source.write(data)
         source.seek(0)
@@ -96,7 +97,7 @@ def run_zinc(program, folder, texts, special):
     if done.returncode != 0:
         sys.exit(f"FAIL {folder}: tokenize_lines ended with {done.returncode}")
     out, at, results = done.stdout, 0, []
-    for _ in texts:
+    while at < len(out):
         n = struct.unpack_from("<I", out, at)[0]
         ids = list(struct.unpack_from(f"<{n}I", out, at + 4))
         at += 4 + 4 * n
@@ -110,8 +111,7 @@ def run_zinc(program, folder, texts, special):
 EXACT = ("gpt2", "llama3", "llama4", "deepseek")
 
 
-def compare(program, folder, tok, texts, special, name):
-    ours = run_zinc(program, folder, [t.encode() for t in texts], special)
+def compare(folder, tok, texts, special, name, ours):
     wrong, back = 0, 0
     for start in range(0, len(texts), 2000):
         batch = texts[start:start + 2000]
@@ -136,10 +136,14 @@ def main(program, folder, n_random=2000, seed=1):
     words = [w for s in SCRIPTS + CODE for w in s.split()]
     chosen = SCRIPTS + EMOJI + CODE + SHAPES + special_texts(tok)
     chosen += ["\n".join(SCRIPTS), " ".join(EMOJI * 5), "".join(CODE)]
-    wrong = compare(program, folder, tok, chosen, 0, "chosen texts")
-    wrong += compare(program, folder, tok, chosen[:200], 1, "with special tokens")
-    wrong += compare(program, folder, tok, LONG, 0, "long runs")
-    wrong += compare(program, folder, tok, [random_text(rng, words) for _ in range(int(n_random))], 0, "random strings")
+    groups = {"chosen texts": (chosen, 0), "with special tokens": (chosen[:200], 1), "long runs": (LONG, 0),
+              "random strings": ([random_text(rng, words) for _ in range(int(n_random))], 0)}
+    ours, at, wrong = run_zinc(program, folder, groups.values()), 0, 0
+    for name, (texts, special) in groups.items():
+        wrong += compare(folder, tok, texts, special, name, ours[at:at + len(texts)])
+        at += len(texts)
+    if len(ours) != at:
+        sys.exit(f"FAIL {folder}: {len(ours)} answers to {at} texts")
     sys.exit(wrong > 0)
 
 
