@@ -29,7 +29,7 @@ import check_export
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 for folder in sys.argv[2:]:
-    check_export.main(folder, sys.argv[1], 32, f"{folder}.json")
+    check_export.check(sys.argv[1], 32, folder, f"{folder}.json", "")
     model = AutoModelForCausalLM.from_pretrained(folder)
     with safe_open(f"{folder}/model.safetensors", "pt") as f:
         stored = "lm_head.weight" in f.keys()

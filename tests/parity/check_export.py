@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""check_export.py FOLDER TOKENS.bin SEQ_LEN EVAL.json [SOURCE]: a folder that Zinc wrote, as the hub's own code sees it.
+"""check_export.py TOKENS.bin SEQ_LEN {FOLDER EVAL.json SOURCE}…: folders that Zinc wrote, as the hub's own code sees them.
 
-transformers opens it with no missing and no unexpected keys; tensor names and dtypes are those of SOURCE (mask buffers
-of old GPT-2 files aside); its fp32 loss equals the one `zinc eval` gave for the same folder within 1e-5, relative.
+transformers opens each with no missing and no unexpected keys; tensor names and dtypes are those of SOURCE, if it is not
+empty (mask buffers of old GPT-2 files aside); its fp32 loss equals the one that `zinc eval` gave for the same folder within
+1e-5, relative.
 """
 import json
 import re
@@ -10,6 +11,7 @@ import sys
 
 import torch
 from safetensors import safe_open
+from transformers import AutoModelForCausalLM
 
 import reference
 
@@ -24,8 +26,7 @@ def contents(folder):
         return {k: f.get_slice(k).get_dtype() for k in f.keys() if not MASK.search(k)}
 
 
-def main(folder, tokens, seq_len, eval_path, source=None):
-    from transformers import AutoModelForCausalLM
+def check(tokens, seq_len, folder, eval_path, source):
     model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                                        output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -34,13 +35,14 @@ def main(folder, tokens, seq_len, eval_path, source=None):
     odd = set(contents(source).items()) ^ set(contents(folder).items()) if source else set()
     if odd:
         sys.exit(f"{folder}: names or dtypes are not the source's: {sorted(odd)[:8]}")
-    want, count = reference.evaluate(model, reference.tokens(tokens), int(seq_len), torch.float32)
+    want, count = reference.evaluate(model, reference.tokens(tokens), seq_len, torch.float32)
     got = json.load(open(eval_path))
     far = abs(got["loss"] - want) / want
-    print(f"transformers {want:.7f}, zinc {got['loss']:.7f}, {count} windows: relative difference {far:.1e}")
+    print(f"{folder.rsplit('/', 1)[-1]}: transformers {want:.7f}, zinc {got['loss']:.7f}, {count} windows: relative difference {far:.1e}")
     if got["windows"] != count or not far <= BOUND:
         sys.exit(f"{folder}: beyond {BOUND}, or {got['windows']} windows")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for at in range(3, len(sys.argv), 3):
+        check(sys.argv[1], int(sys.argv[2]), *sys.argv[at:at + 3])
