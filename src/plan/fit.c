@@ -56,6 +56,12 @@ static bool can_swap_gradients(const struct zn_fit *fit, int stage)
     return stage >= 2 || fit->n_ranks == 1;
 }
 
+/* Gradients are added up over micro-batches where they were written, and summed over ranks once: they stay in memory. */
+static bool sums_once(const struct zn_choices *c, const struct zn_engine_options *o)
+{
+    return c->reduce_every == 0 && o->accumulate > 1 && !o->vertical;
+}
+
 /* The rung at a stage, with what is fixed. Gradients go where the optimizer is, where they can. */
 static void apply(const struct zn_fit *fit, const struct rung *rung, int stage, struct zn_engine_options *o)
 {
@@ -64,7 +70,7 @@ static void apply(const struct zn_fit *fit, const struct rung *rung, int stage, 
     o->offload.optimizer = tier_of(c->optimizer, rung->optimizer);
     o->offload.parameters = tier_of(c->parameters, rung->parameters && stage == 3);
     zn_tier gradients = o->offload.optimizer;
-    if (gradients == ZN_TIER_NVME && !can_swap_gradients(fit, stage))
+    if (gradients == ZN_TIER_NVME && (!can_swap_gradients(fit, stage) || sums_once(c, o)))
         gradients = ZN_TIER_DEVICE;
     o->offload.gradients = c->gradients >= 0 ? (zn_tier)c->gradients : gradients;
     o->recompute = c->recompute >= 0 ? c->recompute : rung->recompute || o->vertical;
@@ -76,7 +82,8 @@ static void apply(const struct zn_fit *fit, const struct rung *rung, int stage, 
     o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : rung->prefetch * MIB;
     o->reuse_bytes = o->prefetch_bytes;
     o->host_cache = c->host_cache != SIZE_MAX ? c->host_cache : 0;
-    o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : stage >= 2 && !o->vertical;
+    bool every = stage >= 2 || (o->offload.gradients == ZN_TIER_NVME && o->accumulate > 1);
+    o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : every && !o->vertical;
 }
 
 /* *need: the least of all that were tried. */
@@ -121,6 +128,8 @@ static zn_status check(const struct zn_fit *fit, const struct zn_engine_options 
         return zn_fail(ZN_ERR_USAGE, "--schedule vertical reduces once a step: --reduce every does not go with it");
     if (c->reduce_every == 0 && c->stage >= 2 && !o->vertical && (!c->any_schedule || c->recompute == 0))
         return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: stage %d reduces every micro-batch", c->stage);
+    if (c->gradients == ZN_TIER_NVME && sums_once(c, o) && (!c->any_schedule || c->recompute == 0))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: gradients on NVMe are summed every micro-batch");
     if (o->in_backward && fit->n_ranks > 1 && c->stage == 0)
         return zn_fail(ZN_ERR_USAGE, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
     return ZN_OK;
@@ -140,11 +149,13 @@ static int first_stage(const struct zn_fit *fit, const struct zn_engine_options 
 }
 
 /* One rank partitions nothing; it has stage 3 when its parameters are elsewhere. */
-static bool is_tried(const struct zn_fit *fit, const struct rung *rung, int stage)
+static bool is_tried(const struct zn_fit *fit, const struct zn_engine_options *o, const struct rung *rung, int stage)
 {
     const struct zn_choices *c = &fit->choices;
     if (c->stage >= 0)
         return stage == c->stage;
+    if (fit->n_ranks > 1 && stage >= 2 && sums_once(c, o) && !c->any_schedule)
+        return false;
     if (fit->n_ranks == 1)
         return stage == (rung->parameters || c->parameters > 0 ? 3 : 0);
     return !(rung->optimizer && c->optimizer < 0) || stage >= 2;
@@ -156,7 +167,7 @@ zn_status zn_fit_run(const struct zn_fit *fit, struct zn_engine_options *options
     ZN_TRY(check(fit, options));
     for (int r = 0; r < N_RUNGS; r++) {
         for (int stage = first_stage(fit, options); stage <= 3; stage++) {
-            if (!is_tried(fit, &ladder[r], stage))
+            if (!is_tried(fit, options, &ladder[r], stage))
                 continue;
             bool fits;
             ZN_TRY(try_rung(fit, &ladder[r], stage, options, plan, &need, &fits));

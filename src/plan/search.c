@@ -103,7 +103,8 @@ static void apply(struct zn_plan_setup *s, const struct zn_choices *c, const str
     o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : r->prefetch * MIB;
     o->reuse_bytes = o->prefetch_bytes;
     o->host_cache = c->host_cache != SIZE_MAX ? c->host_cache : 0;
-    o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : stage >= 2 && !o->vertical;
+    bool leave = o->offload.gradients == NVME || (o->offload.gradients != DEVICE && !s->cluster->device.is_host);
+    o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : (stage >= 2 || (leave && o->accumulate > 1)) && !o->vertical;
 }
 
 /* The rung with the schedule that is tried as the i-th; false: there are no more. */

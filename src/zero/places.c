@@ -64,6 +64,9 @@ zn_status check_device(const zn_engine *e)
     const struct zn_offload *off = &e->options.offload;
     if (is_apart(e) != e->options.is_apart || (e->options.is_apart && e->host == e->device))
         return zn_fail(ZN_ERR_INTERNAL, "the engine was not made for such a device");
+    if (e->options.trains && (is_on_nvme(off->gradients) || gradients_leave(e)) && !e->options.reduce_every &&
+        !e->options.vertical && e->options.accumulate > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: gradients that leave memory are summed every micro-batch");
     if (!e->options.is_apart || !e->options.trains)
         return ZN_OK;
     bool away = off->optimizer != ZN_TIER_DEVICE;

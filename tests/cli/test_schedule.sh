@@ -1,5 +1,6 @@
 #!/bin/bash
-# `--schedule auto` on the command line: what it takes has the bits of the schedule by its name, and is told.
+# `--schedule auto` on the command line: what it takes has the bits of the schedule by its name, and is told. So is the order
+# of sums, which a run may have to choose.
 # test_schedule.sh ZINC SOURCE BUILD
 set -u
 zinc=$1 data=$2/tests/data/parity
@@ -64,6 +65,24 @@ if command -v mpirun >/dev/null; then
     run every -n 2 --stage 3
     cmp -s ranks/model.safetensors every/model.safetensors && fail "the vertical schedule sums like --reduce every"
 fi
+
+# Where gradients leave memory they are summed every micro-batch, and the run says so; what is asked for stands.
+reduces()
+{
+    grep -qxF "  \"reduce\": \"$2\"," "$1/run.json" || fail "$1: not --reduce $2: $(grep reduce "$1/run.json")"
+}
+run memory --precision bf16
+reduces memory last
+run swapped --precision bf16 --offload-optimizer nvme
+reduces swapped every
+run memory_every --precision bf16 --reduce every
+same swapped memory_every
+run swapped_last --precision bf16 --offload-optimizer nvme --reduce last
+reduces swapped_last last
+same swapped_last memory
+"$zinc" train --model "$data/gpt2" --data "$data/tokens.bin" --seq-len 16 --accumulate 3 --allow-buffered-swap --output no \
+    --offload-gradients nvme --reduce last 2>err && fail "gradients on NVMe are summed once a step"
+grep -q "^zinc train: --reduce last: gradients on NVMe are summed every micro-batch" err || fail "refused as: $(cat err)"
 
 "$zinc" plan --model "$data/gpt2" --cluster cpu-server --ranks 2 --stage 3 --accumulate 3 --schedule auto --json >out 2>err ||
     fail "plan: $(cat err)"
