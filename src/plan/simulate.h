@@ -17,7 +17,7 @@ struct zn_sim_machine {
 /* What works side by side in a step. */
 typedef enum zn_resource {
     ZN_COMPUTE, /* of the device */
-    ZN_UPDATES, /* on the host of a device apart */
+    ZN_UPDATES, /* on the host, beside the device's work */
     ZN_COMMUNICATION,
     ZN_HOST_LINK, /* copies between a device apart and its host, both ways */
     ZN_NVME,

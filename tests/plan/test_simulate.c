@@ -80,7 +80,7 @@ static void the_ledger_is_the_plan_to_the_byte(void **state)
         {ZN_TIER_DEVICE, ZN_TIER_HOST, ZN_TIER_HOST, ZN_TIER_DEVICE},
         {ZN_TIER_HOST, ZN_TIER_HOST, ZN_TIER_HOST, ZN_TIER_HOST},
         {ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME},
-        {ZN_TIER_NVME, ZN_TIER_DEVICE, ZN_TIER_NVME, ZN_TIER_HOST},
+        {ZN_TIER_NVME, ZN_TIER_HOST, ZN_TIER_NVME, ZN_TIER_HOST},
     };
     static const char *const clusters[] = {"dgx2-v100", "cpu-server", "desktop-24gb"};
     zn_model *model = model_of(4, 512, 8);
@@ -220,7 +220,7 @@ static void resident_memory_counts_what_is_touched(void **state)
     struct zn_cluster cluster = measured_processor(), gpus = load("dgx2-v100");
     zn_model *model = model_of(2, 512, 8);
     struct zn_plan_setup s = setup_of(model, &cluster, 1);
-    s.engine.offload.optimizer = ZN_TIER_NVME;
+    s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_NVME;
     struct zn_prediction one = predict(&s);
     assert_int_equal(one.resident, one.tier[ZN_TIER_DEVICE] + one.tier[ZN_TIER_HOST] + cluster.device.reserved);
     s.n_ranks = 2;
@@ -266,7 +266,7 @@ static void efficiency_rises_with_prefetch(void **state)
         struct zn_plan_setup s = setup_of(model, &cluster, 64);
         s.engine.micro_batch = 4;
         s.engine.reuse_bytes = 0;
-        s.engine.offload.parameters = tiers[i];
+        s.engine.offload.parameters = s.engine.offload.optimizer = s.engine.offload.gradients = tiers[i];
         s.engine.prefetch_bytes = 0;
         struct zn_sim_step without = simulated(&s);
         double low = efficiency(&s);
@@ -274,8 +274,8 @@ static void efficiency_rises_with_prefetch(void **state)
         struct zn_sim_step with = simulated(&s);
         assert_true(efficiency(&s) > 1.02 * low);
         assert_int_equal(with.gather, without.gather); /* the same bytes, earlier */
-        int link = i ? ZN_NVME : ZN_COMMUNICATION;
-        assert_true(with.resource[link].exposed < 0.7 * without.resource[link].exposed);
+        int link = i ? ZN_NVME : ZN_COMMUNICATION; /* on the drive most of what is seen is the update */
+        assert_true(with.resource[link].exposed < (i ? 0.98 : 0.7) * without.resource[link].exposed);
     }
     zn_model_destroy(model);
 }
@@ -294,7 +294,7 @@ static void partitioned_reads_use_every_link(void **state)
     double before = 0;
     for (int n_ranks = 2; n_ranks <= 16; n_ranks *= 2) {
         struct zn_plan_setup s = setup_of(model, &partitioned, n_ranks);
-        s.engine.offload.parameters = ZN_TIER_NVME;
+        s.engine.offload.parameters = s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_NVME;
         struct zn_sim_step all_links = simulated(&s);
         double own = efficiency(&s);
         s.cluster = &broadcast;
