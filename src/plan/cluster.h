@@ -30,6 +30,7 @@ struct zn_cluster {
         double flops[3];         /* of matrix products, by zn_dtype up to ZN_F16; 0: it has none */
         /* Measured of a processor; 0 where they are not known. */
         int cores;
+        size_t process;               /* memory that a process holds beside its plan; `reserved` is more, to be safe */
         double launch;                /* seconds a kernel takes beside its work */
         double kernel[ZN_N_KERNELS];  /* flops a second of those that have any, else bytes */
         double sum[3];                /* bytes of terms that one core adds in a sum over ranks, by type on the wire */

@@ -45,7 +45,8 @@ static void add_measured(zn_text *t, const struct zn_cluster *c)
     bool first = true;
     if (c->device.cores == 0)
         return;
-    zn_text_add(t, ",\n    \"cores\": %d,\n    \"launch_seconds\": %.6g", c->device.cores, c->device.launch);
+    zn_text_add(t, ",\n    \"cores\": %d,\n    \"process_bytes\": %zu,\n    \"launch_seconds\": %.6g", c->device.cores,
+                c->device.process, c->device.launch);
     add_by_type(t, "sums", c->device.sum);
     zn_text_add(t, ",\n    \"kernels\": {");
     for (int k = 0; k < ZN_N_KERNELS; k++) {

@@ -105,7 +105,6 @@ static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
     for (int kind = 0; kind < ZN_N_KINDS; kind++)
         p->kind[kind] = zn_manifest_bytes(&p->manifest, ZN_N_TIERS, (zn_kind)kind);
     p->reserved = s->cluster->device.reserved;
-    p->resident = plan_resident(s, &p->manifest);
     zn_plan_limits(s, p->limit);
     judge_memory(s, p);
 }
@@ -160,6 +159,7 @@ static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, 
     ZN_TRY(zn_plan_check(s));
     ZN_TRY(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &plan));
     p.manifest = plan.manifest;
+    p.resident = plan_resident(s, &plan);
     sum_memory(s, &p);
     bool rest = wanted == ALL || (wanted == ALL_IF_FITS && p.fits);
     zn_status status = rest ? predict_rest(s, &plan, &p) : ZN_OK;

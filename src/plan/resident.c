@@ -1,7 +1,10 @@
 /* Pages that ranks share count in each of them that has touched them. */
 #include "plan/resident.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { PAGE = 4096 };
 
 /* How much of another rank's buffer this one reads, in parts of n_ranks: at stage 3 all of its partitions, before that its
  * part of each unit; of gradients what is summed here and, at stage 0, the other's sums. */
@@ -12,13 +15,32 @@ static int parts_read(const struct zn_plan_setup *s, const char *name)
         return stage == 3 ? n : stage == 0 ? 0 : 1;
     if (strcmp(name, "gradients") == 0 || strcmp(name, "pending gradients") == 0)
         return stage == 0 ? 2 : stage == 1 ? 1 : 0;
-    if (strcmp(name, "gradient slots") == 0 || strcmp(name, "gradients of second uses") == 0)
+    if (strcmp(name, "gradients of second uses") == 0)
         return 1;
     return strcmp(name, "fetched partitions") == 0 ? n : 0;
 }
 
-size_t plan_resident(const struct zn_plan_setup *s, const zn_manifest *manifest)
+/* What rank 0 reads of another's gradient slots: the first piece of each, wherever it lies in its turn. */
+static size_t slots_read(const zn_lifetimes *slots, int n_ranks)
 {
+    size_t peak = slots ? zn_lifetimes_peak(slots) : 0, n_pages = peak / PAGE + 1, n_read = 0;
+    unsigned char *pages = peak ? calloc(n_pages, 1) : NULL;
+    if (!pages)
+        return peak; /* at most */
+    for (int64_t b = 0; b < zn_lifetimes_n_blocks(slots); b++) {
+        size_t first = zn_lifetimes_offset(slots, b), end = first + zn_lifetimes_block_bytes(slots, b) / (size_t)n_ranks;
+        for (size_t page = first / PAGE; page * PAGE < end; page++) {
+            n_read += !pages[page];
+            pages[page] = 1;
+        }
+    }
+    free(pages);
+    return n_read * PAGE;
+}
+
+size_t plan_resident(const struct zn_plan_setup *s, const zn_engine_plan *plan)
+{
+    const zn_manifest *manifest = &plan->manifest;
     double others = zn_plan_ranks_per_node(s) - 1, read = 0, own = 0;
     if (!s->cluster->device.is_host)
         return 0;
@@ -29,5 +51,8 @@ size_t plan_resident(const struct zn_plan_setup *s, const zn_manifest *manifest)
         own += (double)e->n_bytes;
         read += others * (double)e->n_bytes * parts_read(s, e->name) / s->n_ranks;
     }
-    return s->cluster->device.reserved + (size_t)(own + read);
+    if (others > 0)
+        read += others * (double)slots_read(plan->slots, s->n_ranks);
+    size_t process = s->cluster->device.process ? s->cluster->device.process : s->cluster->device.reserved;
+    return process + (size_t)(own + read);
 }

@@ -6,6 +6,6 @@
 
 /* Its own buffers, those of the node's other ranks that it reads where they lie, and what it takes beside its plan. 0 for
  * devices with memory of their own. */
-size_t plan_resident(const struct zn_plan_setup *setup, const zn_manifest *manifest);
+size_t plan_resident(const struct zn_plan_setup *setup, const zn_engine_plan *plan);
 
 #endif

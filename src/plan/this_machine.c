@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "base/machine.h"
@@ -162,6 +163,18 @@ static void measure_sums(const struct bench *b, double rates[3])
     }
 }
 
+/* Memory of this process as the system counts it; 0 where it cannot be read. */
+static size_t resident_now(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+    if (f && fscanf(f, "%*u %lu", &pages) != 1)
+        pages = 0;
+    if (f)
+        fclose(f);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static zn_status measure_rates(const struct bench *b, int n_threads, struct zn_cluster *c)
 {
     ZN_TRY(measure_products(b, n_threads, c->device.flops));
@@ -195,6 +208,8 @@ zn_status zn_this_machine_measure(struct zn_cluster *cluster)
     zn_status status = zn_device_alloc(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, n_bytes, &b.memory);
     if (status == ZN_OK) {
         status = measure_rates(&b, n_threads, &c);
+        size_t resident = resident_now(); /* with all that computing has touched: code, stacks, buffers of the BLAS */
+        c.device.process = resident > n_bytes ? resident - n_bytes : c.device.reserved;
         zn_device_free(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, b.memory, n_bytes);
     }
     zn_device_destroy(b.device);

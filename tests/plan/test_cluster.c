@@ -114,7 +114,7 @@ static void same_cluster(const struct zn_cluster *a, const struct zn_cluster *b)
         assert_true(a->device.flops[type] == b->device.flops[type] && a->device.sum[type] == b->device.sum[type]);
     for (int k = 0; k < ZN_N_KERNELS; k++)
         assert_true(a->device.kernel[k] == b->device.kernel[k]);
-    assert_true(a->device.cores == b->device.cores && a->device.launch == b->device.launch);
+    assert_true(a->device.cores == b->device.cores && a->device.launch == b->device.launch && a->device.process == b->device.process);
     same_link(&a->device_host, &b->device_host);
     same_link(&a->host_nvme, &b->host_nvme);
     same_link(&a->device_device, &b->device_device);
@@ -137,6 +137,7 @@ static void what_is_written_is_read(void **state)
     struct zn_cluster measured = load("cpu-server"), again;
     measured.device.cores = 32;
     measured.device.launch = 1e-6;
+    measured.device.process = 1 << 24;
     measured.device.sum[ZN_F32] = 1e10;
     measured.device.kernel[ZN_KERNEL_adam] = 2e10;
     measured.device.kernel[ZN_KERNEL_gelu_forward] = 3e9;
@@ -171,10 +172,12 @@ static void measured_rates_are_refused_by_name(void **state)
 {
     (void)state;
     const char *flops = "\"fp32\": 4e12, \"bf16\": 4e12, \"fp16\": 4e12}";
-#define MEASURED(kernels) "\"fp32\": 4e12}, \"cores\": 4, \"launch_seconds\": 1e-6, \"sums\": {\"fp32\": 1e9}, \"kernels\": {" kernels "}"
+#define MEASURED(kernels)                                                                                              \
+    "\"fp32\": 4e12}, \"cores\": 4, \"process_bytes\": 9, \"launch_seconds\": 1e-6, \"sums\": {\"fp32\": 1e9}, "     \
+    "\"kernels\": {" kernels "}"
     refuses("cpu-server", flops, MEASURED("\"adma\": 1e9"), "unknown key 'adma'", "adam");
     refuses("cpu-server", flops, MEASURED("\"adam\": 0"), "kernels", "adam");
-    refuses("cpu-server", flops, "\"fp32\": 4e12}, \"cores\": 4", "device", "launch_seconds");
+    refuses("cpu-server", flops, "\"fp32\": 4e12}, \"cores\": 4", "device", "process_bytes");
     refuses("cpu-server", flops, "\"fp32\": 4e12}, \"cores\": 0", "device", "cores");
     refuses("dgx2-v100", "\"fp16\": 70e12}", "\"fp16\": 70e12}, \"cores\": 4", "device", "processors");
 #undef MEASURED

@@ -171,6 +171,7 @@ static struct zn_cluster measured_processor(void)
 {
     struct zn_cluster c = load("cpu-server");
     c.device.cores = 2;
+    c.device.process = 1 << 24;
     c.device.launch = 1e-6;
     for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
         c.device.flops[type] = 2e12;
@@ -222,10 +223,10 @@ static void resident_memory_counts_what_is_touched(void **state)
     struct zn_plan_setup s = setup_of(model, &cluster, 1);
     s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_NVME;
     struct zn_prediction one = predict(&s);
-    assert_int_equal(one.resident, one.tier[ZN_TIER_DEVICE] + one.tier[ZN_TIER_HOST] + cluster.device.reserved);
+    assert_int_equal(one.resident, one.tier[ZN_TIER_DEVICE] + one.tier[ZN_TIER_HOST] + cluster.device.process);
     s.n_ranks = 2;
     struct zn_prediction two = predict(&s);
-    size_t own = two.tier[ZN_TIER_DEVICE] + two.tier[ZN_TIER_HOST] + cluster.device.reserved;
+    size_t own = two.tier[ZN_TIER_DEVICE] + two.tier[ZN_TIER_HOST] + cluster.device.process;
     assert_true(two.resident >= own + two.kind[ZN_KIND_PARAMETERS]); /* the other's partitions, and slots */
     assert_true(two.resident < 2 * own);
     s.cluster = &gpus;
