@@ -61,16 +61,17 @@ static zn_status sim_read(zn_device *device, void *dst, zn_addr src, size_t n_by
     return ZN_OK;
 }
 
-/* At a rate that was measured for the kernel, or the longer of computing and moving. */
+/* At a rate that was measured for the kernel, or the longer of computing and moving. Products are measured with what they
+ * multiply in the caches; in a step it comes from memory first. */
 static double kernel_seconds(const struct zn_sim_rates *rates, zn_kernel kernel, const void *args)
 {
     struct zn_kernel_cost cost = zn_kernel_cost(kernel, args);
     double rate = rates->kernel[kernel];
     if (kernel == ZN_KERNEL_gemm)
         rate = rates->gemm[((const struct zn_gemm_args *)args)->b_type];
-    if (rates->n_cores > 0 && rate > 0)
-        return zn_kernel_work(kernel, args, rates->n_cores) / rate;
     double computing = cost.flops / rates->flops, moving = cost.n_bytes / rates->memory_bytes;
+    if (rates->n_cores > 0 && rate > 0)
+        return zn_kernel_work(kernel, args, rates->n_cores) / rate + (kernel == ZN_KERNEL_gemm ? moving : 0);
     return computing > moving ? computing : moving;
 }
 
