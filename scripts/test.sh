@@ -26,8 +26,7 @@ run()
     rm -f "$junit"
     cmake --preset "$preset" --log-level=WARNING >/dev/null || return
     cmake --build "$folder" -j "$jobs" --target "$target" || return
-    # One more than there are cores: many tests wait for processes, disks and signals.
-    ctest --test-dir "$folder" -j $((jobs + 1)) --output-on-failure --no-tests=ignore \
+    ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=ignore \
         --test-output-size-passed 1000000 --test-output-size-failed 1000000 \
         --output-junit "$junit" "$@"
 }
