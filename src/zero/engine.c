@@ -108,7 +108,6 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
         zn_event_init(&e->save_ready[i]);
         zn_event_init(&e->save_left[i]);
         zn_event_init(&e->load_left[i]);
-        zn_event_init(&e->half_free[i]);
         e->leaving[i] = -1;
         zn_event_init(&e->load_free[i]);
     }
@@ -159,7 +158,6 @@ static void quiesce(zn_engine *e)
         zn_event_fini(&e->save_ready[i]);
         zn_event_fini(&e->save_left[i]);
         zn_event_fini(&e->load_left[i]);
-        zn_event_fini(&e->half_free[i]);
         zn_event_fini(&e->load_free[i]);
     }
 }

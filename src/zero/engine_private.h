@@ -149,7 +149,6 @@ struct zn_engine {
     struct region pack, unpack, widened, earlier; /* gradients on their way to the host (gradients.c) */
     int leaving[2]; /* by half of these: the unit that used it last, or -1 */
     int next_leave;
-    zn_event half_free[2];
     struct region *constants;          /* by index */
 
     /* Recording: owned. The last two take the repeats of a pass that is recorded already. */

@@ -97,7 +97,8 @@ static zn_addr at_host(const zn_engine *e, int unit)
 static zn_status copy_in(zn_engine *e, int unit, zn_addr to, zn_addr from, zn_event *after, zn_event *also, zn_event *done)
 {
     size_t n_bytes = (size_t)e->units.units[unit].partition * width_of_params(e);
-    return zn_device_copy_in(e->device, &(struct zn_transfer){.to = to, .from = from, .n_bytes = n_bytes, .after = {after, also}, .done = done});
+    return zn_device_copy_in(e->device, &(struct zn_transfer){
+                                            .to = to, .from = from, .n_bytes = n_bytes, .after = {after, also}, .done = done});
 }
 
 /* Brings the own partition to where it is gathered from; for one rank on a device apart, as far as the host. */
@@ -175,7 +176,8 @@ static zn_status advance(zn_engine *e, int unit)
             return zn_fail(ZN_ERR_INTERNAL, "the program left its trace at use %d (unit %d)", e->position,
                            unit);
     }
-    for (; fetches_parameters(e) && e->next_fetch < t->n_gathers && t->gathers[e->next_fetch].fetch <= e->position; e->next_fetch++)
+    for (; fetches_parameters(e) && e->next_fetch < t->n_gathers && t->gathers[e->next_fetch].fetch <= e->position;
+         e->next_fetch++)
         ZN_TRY(fetch(e, e->next_fetch));
     for (; e->next_gather < t->n_gathers && t->gathers[e->next_gather].issue <= e->position;
          e->next_gather++)

@@ -114,8 +114,10 @@ zn_status leave_device(zn_engine *e, int unit, zn_addr sum)
     zn_event_reset(&us->stored);
     if (us->final && e->options.in_backward)
         update_starts(e, unit);
-    us->storing = true;
     if (e->updater)
-        return zn_stream_submit(e->updater, &(struct zn_task){.run = run_take_in, .arg = us});
-    return run_take_in(us);
+        ZN_TRY(zn_stream_submit(e->updater, &(struct zn_task){.run = run_take_in, .arg = us}));
+    else
+        ZN_TRY(run_take_in(us));
+    us->storing = true; /* only now is there someone who sets it */
+    return ZN_OK;
 }
