@@ -2,10 +2,10 @@
  * nothing. */
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/machine.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
@@ -106,12 +106,6 @@ static zn_status make_arrays(zn_device *device, struct arrays *x)
     return zn_run_fill(device, &(struct zn_fill_args){.dst = x->exp_avg_sq, .n_elements = x->n, .value = 1e-4f});
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* What is measured: the update and the streams alone, without and with the copy. */
 static const char *const kind_names[KINDS] = {"fp32", "fp32-streams", "bf16", "bf16-streams"};
 
@@ -164,10 +158,8 @@ static zn_status measure(zn_device *device, const struct arrays *x, const struct
             ZN_TRY(run_once(device, x, f, kind, round >= 0 ? &all[kind][round] : &warm));
         ZN_TRY(restore(device, x));
     }
-    for (int kind = 0; kind < KINDS; kind++) {
-        qsort(all[kind], (size_t)f->rounds, sizeof(double), compare);
-        seconds[kind] = all[kind][f->rounds / 2];
-    }
+    for (int kind = 0; kind < KINDS; kind++)
+        seconds[kind] = zn_median(all[kind], (int)f->rounds);
     return ZN_OK;
 }
 

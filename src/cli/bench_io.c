@@ -9,6 +9,7 @@
 
 #include "base/json_text.h"
 #include "base/machine.h"
+#include "base/median.h"
 #include "base/size.h"
 #include "cli/bench.h"
 #include "cli/bench_fio.h"
@@ -145,18 +146,12 @@ static zn_status measure(struct bench *b)
 
 /* ---- Printing ---- */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
+/* Of rounds that stay in their order. */
 static double median(const double *values, int n)
 {
     double sorted[MAX_ROUNDS];
     memcpy(sorted, values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, compare);
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    return zn_median(sorted, n);
 }
 
 /* Of the rounds' ratios, not the ratio of the medians: a round is a pair. */
@@ -165,7 +160,7 @@ static double median_ratio(const double *ours, const double *theirs, int n)
     double ratio[MAX_ROUNDS];
     for (int i = 0; i < n; i++)
         ratio[i] = ours[i] / theirs[i];
-    return median(ratio, n);
+    return zn_median(ratio, n);
 }
 
 static int best_depth(const struct bench *b, int mode)

@@ -3,9 +3,10 @@
 
 #include <sys/statvfs.h>
 
+#include "base/median.h"
 #include "storage/storage.h"
 
-enum { WINDOW = 4, N_PASSES = 3 };
+enum { WINDOW = 4, N_PASSES = 5 };
 
 static const size_t REQUEST_BYTES = DRIVE_MEMORY_BYTES / WINDOW, SPACE_BYTES = (size_t)128 << 20;
 
@@ -41,15 +42,15 @@ static zn_status run_pass(struct pass *p, bool fills)
 
 static zn_status measure(struct pass *p, double *rate)
 {
-    double best = 0;
+    double seconds[N_PASSES];
     ZN_TRY(run_pass(p, true));
     for (int i = 0; i < N_PASSES; i++) {
         double start = zn_clock_now(p->clock);
         ZN_TRY(run_pass(p, false));
-        double seconds = zn_clock_now(p->clock) - start, now = seconds > 0 ? (double)SPACE_BYTES / seconds : 0;
-        best = now > best ? now : best;
+        seconds[i] = zn_clock_now(p->clock) - start;
     }
-    *rate = best;
+    double usual = zn_median(seconds, N_PASSES);
+    *rate = usual > 0 ? (double)SPACE_BYTES / usual : 0;
     return ZN_OK;
 }
 

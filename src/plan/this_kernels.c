@@ -1,5 +1,7 @@
-/* Runs each kernel some times; the best counts, so that what else the machine does does not. */
+/* Runs each kernel some times; the median counts. */
 #include "plan/this_kernels.h"
+
+#include "base/median.h"
 
 enum {
     N_ROUNDS = 7,
@@ -30,15 +32,14 @@ static zn_addr place(const struct lab *lab, int i)
 
 static zn_status time_of(const struct lab *lab, zn_kernel kernel, const void *args, double *seconds)
 {
-    double best = 0;
+    double rounds[N_ROUNDS];
     ZN_TRY(lab->device->ops->run(lab->device, kernel, args)); /* pages and caches */
     for (int i = 0; i < N_ROUNDS; i++) {
         double start = zn_clock_now(lab->device->clock);
         ZN_TRY(lab->device->ops->run(lab->device, kernel, args));
-        double taken = zn_clock_now(lab->device->clock) - start;
-        best = i == 0 || taken < best ? taken : best;
+        rounds[i] = zn_clock_now(lab->device->clock) - start;
     }
-    *seconds = best;
+    *seconds = zn_median(rounds, N_ROUNDS);
     return ZN_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/median.h"
 #include "comm/sum.h"
 #include "device/cpu/isa.h"
 #include "device/device.h"
@@ -57,7 +58,7 @@ static zn_status describe(struct zn_cluster *c, int *n_threads)
     return ZN_OK;
 }
 
-/* ---- Rates: the best of several rounds ---- */
+/* ---- Rates: the median of several rounds, as a step is bound by what is usual ---- */
 
 struct bench {
     zn_device *device;
@@ -65,10 +66,11 @@ struct bench {
     zn_addr memory;
 };
 
-static void keep_best(double work, double seconds, double *best)
+/* What is done in a second, of rounds that did so much each. */
+static double usual_rate(double work, double *seconds, int n_rounds)
 {
-    double rate = seconds > 0 ? work / seconds : 0;
-    *best = rate > *best ? rate : *best;
+    double usual = zn_median(seconds, n_rounds);
+    return usual > 0 ? work / usual : 0;
 }
 
 /* Blocks of the grid for every thread, four each. */
@@ -97,52 +99,55 @@ static size_t product_bytes(int n_threads)
 /* Precisions take turns: what else the machine does in between hits all of them. */
 static zn_status measure_products(const struct bench *b, int n_threads, double flops[3])
 {
-    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
-        struct zn_gemm_args args = product(b, n_threads, type);
-        flops[type] = 0;
-        ZN_TRY(zn_run_gemm(b->device, &args)); /* pages, caches and threads are there afterwards */
-    }
-    for (int i = 0; i < N_ROUNDS; i++) {
+    double seconds[3][N_ROUNDS];
+    for (int i = -1; i < N_ROUNDS; i++) { /* one more: pages, caches and threads are there afterwards */
         for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
             struct zn_gemm_args args = product(b, n_threads, type);
             double start = zn_clock_now(b->clock);
             ZN_TRY(zn_run_gemm(b->device, &args));
-            keep_best(zn_kernel_cost(ZN_KERNEL_gemm, &args).flops, zn_clock_now(b->clock) - start, &flops[type]);
+            if (i >= 0)
+                seconds[type][i] = zn_clock_now(b->clock) - start;
         }
+    }
+    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
+        struct zn_gemm_args args = product(b, n_threads, type);
+        flops[type] = usual_rate(zn_kernel_cost(ZN_KERNEL_gemm, &args).flops, seconds[type], N_ROUNDS);
     }
     return ZN_OK;
 }
 
 static zn_status measure_memory(const struct bench *b, double *rate)
 {
+    double seconds[N_ROUNDS];
     struct zn_add_args args = {.y = b->memory,
                                .a = b->memory + COPY_BYTES,
                                .b = b->memory + 2 * (zn_addr)COPY_BYTES,
                                .n_elements = COPY_BYTES / (int64_t)sizeof(float)};
-    double work = zn_kernel_cost(ZN_KERNEL_add, &args).n_bytes;
     ZN_TRY(zn_run_add(b->device, &args));
-    *rate = 0;
     for (int i = 0; i < N_ROUNDS; i++) {
         double start = zn_clock_now(b->clock);
         ZN_TRY(zn_run_add(b->device, &args));
-        keep_best(work, zn_clock_now(b->clock) - start, rate);
+        seconds[i] = zn_clock_now(b->clock) - start;
     }
+    *rate = usual_rate(zn_kernel_cost(ZN_KERNEL_add, &args).n_bytes, seconds, N_ROUNDS);
     return ZN_OK;
 }
 
 /* A rank takes another's piece with one thread, its communication thread: bytes received a second. */
 static zn_status measure_copy(const struct bench *b, double *rate)
 {
+    double seconds[N_ROUNDS];
     char *to = malloc(COPY_BYTES);
     if (!to)
         return zn_fail(ZN_ERR_MEMORY, "no memory to measure with");
     zn_status status = zn_device_read(b->device, to, b->memory, COPY_BYTES);
-    *rate = 0;
     for (int i = 0; i < N_ROUNDS && status == ZN_OK; i++) {
         double start = zn_clock_now(b->clock);
         status = zn_device_read(b->device, to, b->memory, COPY_BYTES);
-        keep_best(COPY_BYTES, zn_clock_now(b->clock) - start, rate);
+        seconds[i] = zn_clock_now(b->clock) - start;
     }
+    if (status == ZN_OK)
+        *rate = usual_rate(COPY_BYTES, seconds, N_ROUNDS);
     free(to);
     return status;
 }
@@ -150,16 +155,17 @@ static zn_status measure_copy(const struct bench *b, double *rate)
 /* A rank adds its piece of two ranks' gradients with one thread: bytes of terms a second. */
 static void measure_sums(const struct bench *b, double rates[3])
 {
-    enum { N = COPY_BYTES / 4 };
+    enum { N = COPY_BYTES / 4, N_SUMS = 5 };
+    double seconds[N_SUMS];
     float *to = (float *)(uintptr_t)b->memory;
     const struct sum_term terms[2] = {{.data = to + N}, {.data = to + 2 * N}};
     for (zn_dtype wire = ZN_F32; wire <= ZN_F16; wire++) {
-        rates[wire] = 0;
-        for (int i = 0; i < N_ROUNDS / 4; i++) {
+        for (int i = 0; i < N_SUMS; i++) {
             double start = zn_clock_now(b->clock);
             sum_terms(terms, 2, N, wire, to, false);
-            keep_best(2.0 * COPY_BYTES, zn_clock_now(b->clock) - start, &rates[wire]);
+            seconds[i] = zn_clock_now(b->clock) - start;
         }
+        rates[wire] = usual_rate(2.0 * COPY_BYTES, seconds, N_SUMS);
     }
 }
 
