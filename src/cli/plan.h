@@ -40,6 +40,7 @@ zn_status plan_prepare(struct plan *plan, const struct plan_flags *flags, const 
 void plan_fini(struct plan *plan);
 
 void plan_show_text(const struct plan *plan);
+void plan_count_text(double count, char text[32]); /* "4.276 K" */
 zn_status plan_show_json(const struct plan *plan);
 
 /* The chosen settings as a configuration file with the names of flags. */

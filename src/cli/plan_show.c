@@ -19,7 +19,7 @@ static const char *all_text(size_t n_bytes, int n, char text[ZN_SIZE_TEXT])
     return text;
 }
 
-static void count_text(double count, char text[32])
+void plan_count_text(double count, char text[32])
 {
     static const char *const names[] = {"", " K", " M", " B", " T"};
     int i = 0;
@@ -55,7 +55,7 @@ static void text_head(const struct plan *p)
     char count[32];
     const struct zn_plan_setup *s = &p->setup;
     const struct zn_engine_options *e = &s->engine;
-    count_text((double)zn_model_n_elements(p->model), count);
+    plan_count_text((double)zn_model_n_elements(p->model), count);
     printf("%s, %s parameters: %lld layers, hidden %lld", p->has_shape ? "GPT-2-like" : p->model->architecture, count,
            (long long)p->model->n_layers, (long long)p->model->hidden);
     if (p->has_shape)
@@ -144,7 +144,7 @@ static void text_time(const struct zn_prediction *r)
     printf("  %-26s %14.4g\n", "communication", r->communication);
     printf("  %-26s %14.4g\n", "io", r->io);
     printf("  %-26s %14.4g\n\n", "step", r->step);
-    count_text(r->tokens_per_second, rate);
+    plan_count_text(r->tokens_per_second, rate);
     printf("%s tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", rate, r->flops_per_device / 1e12,
            100 * r->efficiency);
 }

@@ -19,7 +19,7 @@ void plan_simulated_text(const struct plan *p)
 {
     const struct zn_prediction *r = &p->prediction;
     const struct zn_sim_step *s = &r->simulated;
-    char text[ZN_SIZE_TEXT];
+    char text[ZN_SIZE_TEXT], rate[32];
     printf("\nsimulated step                         busy        exposed\n");
     for (int i = 0; i < ZN_N_RESOURCES; i++) {
         if (s->resource[i].busy <= 0 && i != ZN_COMPUTE)
@@ -35,7 +35,8 @@ void plan_simulated_text(const struct plan *p)
     for (int t = 0, n = 0; t < ZN_N_TIERS; t++)
         if (s->tier_peak[t] > 0)
             printf("%s %s %s", n++ ? "," : "", zn_size_text(s->tier_peak[t], text), zn_tier_name((zn_tier)t));
-    printf("\n  %.4g tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", r->tokens_per_second * faster(r),
+    plan_count_text(r->tokens_per_second * faster(r), rate);
+    printf("\n  %s tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", rate,
            r->flops_per_device * faster(r) / 1e12, 100 * r->efficiency * faster(r));
 }
 

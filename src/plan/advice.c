@@ -166,12 +166,8 @@ static void advise_lean(struct zn_plan_setup s, struct zn_advice *advice)
     s.engine.micro_batch = 1;
     for (bool more = true; more; more = double_ranks(&s, text, sizeof text)) {
         for (int way = 0; zn_plan_make_lean(&s, &open, way); way++) {
-            struct zn_prediction p;
-            if (zn_predict_memory(&s, &p) != ZN_OK)
-                continue;
-            bool fits = p.fits;
-            zn_prediction_fini(&p);
-            if (fits) {
+            bool fits;
+            if (zn_plan_fits(&s, &fits) == ZN_OK && fits) {
                 tell_setup(&s, advice);
                 return;
             }
@@ -186,13 +182,9 @@ static void advise_memory(const struct zn_plan_setup *setup, struct zn_advice *a
     static const change changes[] = {toggle_recompute, raise_stage, halve_batch};
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         struct zn_plan_setup s = *setup;
-        struct zn_prediction p;
         char text[64];
-        if (!changes[i](&s, text, sizeof text) || zn_predict_memory(&s, &p) != ZN_OK)
-            continue;
-        bool fits = p.fits;
-        zn_prediction_fini(&p);
-        if (fits) {
+        bool fits;
+        if (changes[i](&s, text, sizeof text) && zn_plan_fits(&s, &fits) == ZN_OK && fits) {
             snprintf(advice->text, sizeof advice->text, "%s would fit", text);
             return;
         }

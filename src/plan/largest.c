@@ -26,12 +26,8 @@ static int family_size(const struct zn_family *f)
 static zn_status leanest_fits(struct zn_plan_setup setup, const struct zn_plan_freedom *f, bool *fits)
 {
     *fits = false;
-    for (int way = 0; !*fits && zn_plan_make_lean(&setup, f, way); way++) {
-        struct zn_prediction p;
-        ZN_TRY(zn_predict_memory(&setup, &p));
-        *fits = p.fits;
-        zn_prediction_fini(&p);
-    }
+    for (int way = 0; !*fits && zn_plan_make_lean(&setup, f, way); way++)
+        ZN_TRY(zn_plan_fits(&setup, fits));
     return ZN_OK;
 }
 

@@ -109,6 +109,20 @@ static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
     judge_memory(s, p);
 }
 
+/* Far too large a model is known without a dry run: parameters and optimizer states are only part of what there is. */
+static bool states_fit(const struct zn_plan_setup *s)
+{
+    const struct zn_engine_options *o = &s->engine;
+    double n = (double)zn_model_n_elements(s->model), n_sharded = n / s->n_ranks;
+    double master = o->type == ZN_F32 ? 0 : 4, moments = o->optimizer != ZN_SGD ? 8 : o->momentum != 0 ? 4 : 0;
+    struct zn_prediction least = {.reserved = s->cluster->device.reserved};
+    least.tier[o->offload.parameters] += (size_t)((o->stage == 3 ? n_sharded : n) * (double)zn_dtype_bytes(o->type));
+    least.tier[o->offload.optimizer] += (size_t)((o->stage >= 1 ? n_sharded : n) * (master + moments));
+    zn_plan_limits(s, least.limit);
+    judge_memory(s, &least);
+    return least.fits;
+}
+
 /* ---- All of it ---- */
 
 /* What one rank has of the cluster. */
@@ -147,7 +161,7 @@ static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_pla
     return ZN_OK;
 }
 
-enum wanted { ALL, ALL_IF_FITS, MEMORY };
+enum wanted { ALL, ALL_IF_FITS, WHETHER_IT_FITS };
 
 static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, struct zn_prediction *prediction)
 {
@@ -157,6 +171,10 @@ static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, 
     zn_engine_plan plan = {0};
     struct zn_prediction p = {.bound = ZN_BOUND_MEMORY};
     ZN_TRY(zn_plan_check(s));
+    if (wanted != ALL && !states_fit(s)) {
+        *prediction = p;
+        return ZN_OK;
+    }
     ZN_TRY(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &plan));
     p.manifest = plan.manifest;
     p.resident = plan_resident(s, &plan);
@@ -181,9 +199,13 @@ zn_status zn_predict_if_fits(const struct zn_plan_setup *setup, struct zn_predic
     return predict(setup, ALL_IF_FITS, prediction);
 }
 
-zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_prediction *prediction)
+zn_status zn_plan_fits(const struct zn_plan_setup *setup, bool *fits)
 {
-    return predict(setup, MEMORY, prediction);
+    struct zn_prediction p;
+    ZN_TRY(predict(setup, WHETHER_IT_FITS, &p));
+    *fits = p.fits;
+    zn_prediction_fini(&p);
+    return ZN_OK;
 }
 
 void zn_prediction_fini(struct zn_prediction *p)

@@ -55,9 +55,9 @@ zn_status zn_plan_check(const struct zn_plan_setup *setup);
 /* Checks and predicts; blocks for a dry run and some steps of simulation. The caller calls fini after a success. */
 zn_status zn_predict(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
 
-/* The same, but where it does not fit only memory is told; memory alone: quicker, for searches. */
+/* For searches, quicker: where it does not fit nothing else is told; and nothing but that. */
 zn_status zn_predict_if_fits(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
-zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
+zn_status zn_plan_fits(const struct zn_plan_setup *setup, bool *fits);
 
 /* What a rank may hold, by tier. On a processor device and host are the same bytes. */
 void zn_plan_limits(const struct zn_plan_setup *setup, size_t limit[ZN_N_TIERS]);

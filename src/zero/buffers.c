@@ -96,7 +96,7 @@ static zn_status alloc_leaving(zn_engine *e, size_t n_elements)
     if (e->n_ranks == 1 && width < sizeof(float))
         ZN_TRY(alloc_buffer(e, &e->pack, "gradients that leave", 2 * n_elements * width));
     ZN_TRY(region_alloc(e, &e->unpack, "gradients that arrive", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * n_elements * width, false));
-    ZN_TRY(region_alloc(e, &e->widened, "gradients to add on the host", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * wide, false));
+    ZN_TRY(region_alloc(e, &e->widened, "widened gradients", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * wide, false));
     if (!swapped)
         return ZN_OK;
     return region_alloc(e, &e->earlier, "gradients to add to", ZN_TIER_HOST, ZN_KIND_BUFFERS, 2 * wide, false);

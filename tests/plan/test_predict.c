@@ -340,6 +340,48 @@ static void fits_up_to_the_last_byte(void **state)
     zn_model_destroy(model);
 }
 
+/* With just what it needs in every tier, and with a byte less in one of them. */
+static void fits_by_tier(struct zn_plan_setup s)
+{
+    struct zn_cluster cluster = *s.cluster;
+    struct zn_prediction p = predict(&s);
+    size_t n_ranks = (size_t)s.n_ranks;
+    for (int short_of = -1; short_of < ZN_N_TIERS; short_of++) {
+        bool fits;
+        if (short_of >= 0 && p.tier[short_of] == 0)
+            continue;
+        cluster.device.memory = p.tier[ZN_TIER_DEVICE] + cluster.device.reserved - (short_of == ZN_TIER_DEVICE);
+        cluster.host_memory = (p.tier[ZN_TIER_HOST] - (short_of == ZN_TIER_HOST)) * n_ranks;
+        cluster.nvme_memory = (p.tier[ZN_TIER_NVME] - (short_of == ZN_TIER_NVME)) * n_ranks;
+        s.cluster = &cluster;
+        assert_int_equal(zn_plan_fits(&s, &fits), ZN_OK);
+        assert_int_equal(fits, short_of < 0);
+    }
+    zn_prediction_fini(&p);
+}
+
+/* What is known without a dry run is known of what does not fit alone. */
+static void searches_know_what_fits(void **state)
+{
+    (void)state;
+    static const zn_tier tiers[][2] = {{ZN_TIER_DEVICE, ZN_TIER_DEVICE}, {ZN_TIER_HOST, ZN_TIER_DEVICE},
+                                       {ZN_TIER_NVME, ZN_TIER_DEVICE},   {ZN_TIER_NVME, ZN_TIER_NVME}};
+    struct zn_cluster cluster = load("dgx-a100");
+    zn_model *model = make_model(true);
+    for (int i = 0; i < 4 * 4 * 2 * 2; i++) {
+        struct zn_plan_setup s = setup_of(model, &cluster, 2, 1);
+        const zn_tier *tier = tiers[i % 4];
+        s.engine.stage = i / 4 % 4;
+        s.engine.type = i / 16 % 2 ? ZN_BF16 : ZN_F32;
+        s.engine.optimizer = i / 32 ? ZN_SGD : ZN_ADAMW;
+        s.engine.reduce_every = s.engine.stage >= 2;
+        s.engine.offload = (struct zn_offload){.optimizer = tier[0], .gradients = tier[0], .parameters = tier[1]};
+        if ((tier[0] == ZN_TIER_DEVICE || s.engine.stage >= 2) && (tier[1] == ZN_TIER_DEVICE || s.engine.stage == 3))
+            fits_by_tier(s);
+    }
+    zn_model_destroy(model);
+}
+
 /* Two ranks on each socket have half of its memory and speed; ranks of a device that is no host may not share it. */
 static void ranks_of_a_processor_share_it(void **state)
 {
@@ -557,6 +599,7 @@ int main(void)
         cmocka_unit_test(offload_to_the_host_moves_four_bytes_a_parameter),
         cmocka_unit_test(states_are_those_of_the_formulas),
         cmocka_unit_test(fits_up_to_the_last_byte),
+        cmocka_unit_test(searches_know_what_fits),
         cmocka_unit_test(ranks_of_a_processor_share_it),
         cmocka_unit_test(seconds_follow_the_rates),
         cmocka_unit_test(efficiency_rises_with_the_batch),
