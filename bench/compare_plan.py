@@ -41,7 +41,12 @@ NVME = ("--offload-optimizer", "nvme", "--offload-gradients", "nvme", "--offload
 
 
 def cases():
-    """(name, model, ranks, flags), without those that the machine has no room for."""
+    """(name, model, ranks, flags), without those that a machine of 24 GB has no room for."""
+    yield from small_cases()
+    yield from large_cases()
+
+
+def small_cases():
     for ranks in (1, 2):
         for stage in range(4):
             for precision in ("fp32", "bf16"):
@@ -60,11 +65,22 @@ def cases():
             "--precision", "bf16", "--stage", "3", "--recompute", "on", *NVME)
     yield "124M bf16 all on nvme in backward, 1 ranks", "124M", 1, (
         "--precision", "bf16", "--stage", "3", "--recompute", "on", "--optimizer-in-backward", *NVME)
-    yield "1.1B bf16 optimizer on nvme, 1 ranks", "1.1B", 1, (
-        "--precision", "bf16", "--stage", "0", "--recompute", "on", "--offload-optimizer", "nvme")
+
+
+def large_cases():
+    def case(name, ranks, stage, *offload):
+        return f"1.1B bf16 {name}, {ranks} ranks", "1.1B", ranks, (
+            "--precision", "bf16", "--stage", str(stage), "--recompute", "on", *offload)
+
+    optimizer = ("--offload-optimizer", "nvme")
+    yield case("stage 0", 1, 0)
+    yield case("stage 3", 2, 3)
+    yield case("optimizer on nvme", 1, 0, *optimizer)
+    for stage in range(4):
+        yield case(f"stage {stage}, optimizer on nvme", 2, stage, *optimizer)
+    yield case("param on nvme", 1, 3, "--offload-param", "nvme")
     for ranks in (1, 2):
-        yield f"1.1B bf16 all on nvme, {ranks} ranks", "1.1B", ranks, (
-            "--precision", "bf16", "--stage", "3", "--recompute", "on", *NVME)
+        yield case("all on nvme", ranks, 3, *NVME)
 
 
 def run(argv):

@@ -14,6 +14,7 @@
 #include "cli/bench.h"
 #include "cli/bench_fio.h"
 #include "cli/commands.h"
+#include "device/device.h"
 #include "storage/storage.h"
 #include "storage/swap.h"
 
@@ -65,6 +66,8 @@ struct bench {
     int n_rounds;
     zn_storage *storage;
     zn_clock clock;
+    zn_ledger ledger;
+    zn_device *device; /* has the memory, of the kind that training has */
     unsigned char *memory;
     bool has_fio, direct;
     char fio_version[64];
@@ -260,14 +263,16 @@ static zn_status open_all(struct bench *b, const struct io_flags *f)
 {
     struct zn_storage_options options = {
         .paths = b->paths, .n_paths = b->n_paths, .n_bytes = b->n_bytes, .allow_buffered = f->allow_buffered};
-    void *memory;
+    size_t n_bytes = WINDOW * request_bytes;
+    zn_addr memory;
     zn_clock_init_real(&b->clock);
+    zn_ledger_init(&b->ledger);
     ZN_TRY(zn_storage_create_files(&options, &b->storage));
-    if (posix_memalign(&memory, ZN_STORAGE_ALIGNMENT, WINDOW * request_bytes) != 0)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for %d requests of %zu bytes", WINDOW, request_bytes);
-    b->memory = memory;
-    memset(memory, 0x5a, WINDOW * request_bytes);
-    zn_storage_register(b->storage, memory, WINDOW * request_bytes);
+    ZN_TRY(zn_device_create_cpu(&b->ledger, &b->clock, 1, NULL, &b->device));
+    ZN_TRY(zn_device_alloc(b->device, ZN_TIER_HOST, ZN_KIND_BUFFERS, n_bytes, &memory)); /* huge pages where there are any */
+    b->memory = (unsigned char *)(uintptr_t)memory;
+    memset(b->memory, 0x5a, n_bytes);
+    zn_storage_register(b->storage, b->memory, n_bytes);
     return open_fio_files(b, f->allow_buffered);
 }
 
@@ -303,7 +308,9 @@ int zn_cli_bench_io(int argc, char **argv)
         for (size_t i = 0; i < bench.n_fio_files; i++)
             swap_file_fini(&bench.fio_file[i]);
         free(bench.fio_file);
-        free(bench.memory);
+        if (bench.memory)
+            zn_device_free(bench.device, ZN_TIER_HOST, ZN_KIND_BUFFERS, (zn_addr)(uintptr_t)bench.memory, WINDOW * request_bytes);
+        zn_device_destroy(bench.device);
     }
     zn_options_fini(&options, &given);
     return code;

@@ -5,10 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "comm/memory.h"
 #include "comm/worker.h"
+
+/* Time that ranks of other nodes have to tell what they heard before they are ended. */
+static const struct timespec last_words = {.tv_nsec = 500 * 1000 * 1000};
 
 /* After a failure MPI cannot be ended in good order. When the process exits, its message printed,
  * this ends the ranks that are left. One rank does it, since a crowd of them makes launchers
@@ -21,6 +25,7 @@ static void abort_at_exit(void)
     if (!started || ended)
         return;
     fflush(NULL); /* MPI_Abort does not return to do it */
+    nanosleep(&last_words, NULL);
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
 }
 

@@ -69,6 +69,18 @@ if command -v mpirun >/dev/null; then
     [ -z "$(ls -A swap)" ] || fail "fault-ranks: left $(ls -A swap)"
 fi
 
+# Nor is one lost in updates that run beside a step: whichever request fails, the run does. The model is there before
+# the last checkpoint is written, and then it is the right one.
+delayed=(--nvme-path swap --allow-buffered-swap --delayed-update=1)
+train delayed "${delayed[@]}" || fail "delayed: ended with $?: $(cat err)"
+for ((request = 3; request < 1000; request += 7)); do
+    ZINC_STORAGE_FAULT=$request:EIO train "delayed-$request" "${delayed[@]}" && break
+    grep -q "swap.*: cannot .* Input/output error" err || fail "delayed-$request: no cause in: $(cat err)"
+    [ ! -e "delayed-$request/model.safetensors" ] || cmp delayed{,-$request}/model.safetensors || fail "delayed-$request: another model"
+done
+((request > 50)) || fail "delayed: only $request requests to the swap"
+cmp delayed{,-$request}/model.safetensors || fail "delayed-$request: a fault was not told"
+
 # A disk that is too small is an error before step 1.
 if [ "$(id -u)" = 0 ] && command -v mkfs.ext4 >/dev/null && truncate -s 8M disk &&
     mkfs.ext4 -q -F disk && mkdir small && mount -o loop disk small 2>/dev/null; then
