@@ -78,6 +78,8 @@ struct zn_sim_rates {
     double link_bytes;   /* a second, to the host and from it; 0: its memory is the host's */
     int n_cores;         /* a processor: kernels take zn_kernel_work at the rates below; 0: by what is above */
     double gemm[3];      /* a second, by the type of B */
+    double weights[3];   /* elements of B a second, beside the flops; 0: none */
+    double token_sums[2]; /* elements of C a second where A is transposed, written and added to; 0: none */
     double kernel[ZN_N_KERNELS]; /* a second; 0: by what is above */
     zn_device *cores;    /* another sim device whose cores do its work; NULL: it has its own */
     double cores_part;   /* how much of them a kernel takes */

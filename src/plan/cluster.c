@@ -112,25 +112,34 @@ static zn_status read_kernels(zn_json *device, struct zn_cluster *c)
 /* All of it or nothing. */
 static zn_status read_measured(zn_json *device, struct zn_cluster *c)
 {
-    static const char *const keys[] = {"cores", "process_bytes", "launch_seconds", "kernels", "sums"};
+    static const char *const keys[] = {"cores", "process_bytes", "launch_seconds", "kernels", "sums", "weights", "token_sums"};
+    static const char *const ways[] = {"written", "added", NULL};
+    zn_json *token_sums;
     int n = 0;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         n += zn_json_has(device, keys[i]);
     if (n == 0)
         return ZN_OK;
     if (!c->device.is_host)
-        return zn_json_fail(device, "'cores', 'process_bytes', 'launch_seconds', 'kernels' and 'sums' are of processors");
+        return zn_json_fail(device, "'cores', 'process_bytes', 'launch_seconds', 'kernels', 'sums', 'weights' and 'token_sums' "
+                                    "are of processors");
     ZN_TRY(get_count(device, "cores", MAX_DEVICES, &c->device.cores));
     ZN_TRY(get_bytes(device, "process_bytes", &c->device.process));
     ZN_TRY(get_positive(device, "launch_seconds", &c->device.launch));
     ZN_TRY(read_by_type(device, "sums", c->device.sum));
+    ZN_TRY(read_by_type(device, "weights", c->device.weights));
+    ZN_TRY(zn_json_get_object(device, "token_sums", &token_sums));
+    ZN_TRY(check_keys(token_sums, ways));
+    for (int i = 0; i < 2; i++)
+        ZN_TRY(get_positive(token_sums, ways[i], &c->device.token_sums[i]));
     return read_kernels(device, c);
 }
 
 static zn_status read_device(zn_json *root, struct zn_cluster *c)
 {
     static const char *const keys[] = {"name", "is_host", "memory_bytes", "reserved_bytes", "bytes_per_second",
-                                       "flops", "cores", "process_bytes", "launch_seconds", "kernels", "sums", NULL};
+                                       "flops", "cores", "process_bytes", "launch_seconds", "kernels", "sums", "weights",
+                                       "token_sums", NULL};
     zn_json *device;
     ZN_TRY(zn_json_get_object(root, "device", &device));
     ZN_TRY(check_keys(device, keys));

@@ -33,6 +33,8 @@ struct zn_cluster {
         size_t process;               /* memory that a process holds beside its plan; `reserved` is more, to be safe */
         double launch;                /* seconds a kernel takes beside its work */
         double kernel[ZN_N_KERNELS];  /* flops a second of those that have any, else bytes */
+        double weights[3];            /* elements of B that matrix products take a second beside their flops, by type */
+        double token_sums[2];         /* … and of C where they sum over tokens: written, added to */
         double sum[3];                /* bytes of terms that one core adds in a sum over ranks, by type on the wire */
     } device;
     struct zn_link device_host, host_nvme, device_device, node_node;

@@ -71,8 +71,11 @@ void plan_add_measured(const struct zn_plan_setup *s, struct zn_sim_machine *m)
         m->device.kernel[k] = c->device.kernel[k] * share;
     for (int type = ZN_F32; type <= ZN_F16; type++) {
         m->device.gemm[type] = c->device.flops[type] * share;
+        m->device.weights[type] = c->device.weights[type] * share;
         m->links.sum_bytes[type] = c->device.sum[type];
     }
+    for (int i = 0; i < 2; i++)
+        m->device.token_sums[i] = c->device.token_sums[i] * share;
     m->links.copies_own = s->engine.stage == 3;
 }
 

@@ -1,14 +1,16 @@
 /* Measuring the drive with the storage that offload uses. */
 #include "plan/this_drive.h"
 
+#include <stdatomic.h>
 #include <sys/statvfs.h>
 
 #include "base/median.h"
+#include "base/stream.h"
 #include "storage/storage.h"
 
 enum { WINDOW = 4, N_PASSES = 5 };
 
-static const size_t REQUEST_BYTES = DRIVE_MEMORY_BYTES / WINDOW, SPACE_BYTES = (size_t)128 << 20;
+static const size_t REQUEST_BYTES = DRIVE_MEMORY_BYTES / WINDOW, SPACE_BYTES = (size_t)512 << 20;
 
 struct pass {
     zn_storage *storage;
@@ -54,7 +56,35 @@ static zn_status measure(struct pass *p, double *rate)
     return ZN_OK;
 }
 
-zn_status drive_measure(zn_clock *clock, unsigned char *memory, double *rate, size_t *free_bytes)
+struct worker {
+    const struct drive_work *work;
+    atomic_bool ends;
+};
+
+static zn_status work_on(void *arg)
+{
+    struct worker *w = arg;
+    while (!atomic_load(&w->ends))
+        ZN_TRY(w->work->run(w->work->context));
+    return ZN_OK;
+}
+
+static zn_status measure_beside(struct pass *p, const struct drive_work *work, double *rate)
+{
+    struct worker worker = {.work = work};
+    zn_stream *stream;
+    ZN_TRY(zn_stream_create_thread(p->clock, &stream));
+    zn_status status = zn_stream_submit(stream, &(struct zn_task){.run = work_on, .arg = &worker});
+    if (status == ZN_OK)
+        status = measure(p, rate);
+    atomic_store(&worker.ends, true);
+    zn_status worked = zn_stream_synchronize(stream);
+    zn_stream_destroy(stream);
+    return status == ZN_OK ? worked : status;
+}
+
+zn_status drive_measure(zn_clock *clock, unsigned char *memory, const struct drive_work *work, double *rate,
+                        size_t *free_bytes)
 {
     static const char *const here[] = {"."};
     struct pass p = {.clock = clock, .memory = memory};
@@ -66,7 +96,7 @@ zn_status drive_measure(zn_clock *clock, unsigned char *memory, double *rate, si
         return ZN_OK;
     for (int i = 0; i < WINDOW; i++)
         zn_event_init(&p.done[i]);
-    zn_status status = measure(&p, rate);
+    zn_status status = measure_beside(&p, work, rate);
     zn_storage_destroy(p.storage);
     for (int i = 0; i < WINDOW; i++)
         zn_event_fini(&p.done[i]);

@@ -1,4 +1,4 @@
-/* The drive below the current folder, measured as offload uses it. */
+/* The drive below the current folder, measured as offload uses it: beside computing. */
 #ifndef ZN_PLAN_THIS_DRIVE_H
 #define ZN_PLAN_THIS_DRIVE_H
 
@@ -10,9 +10,16 @@
 /* Memory for it, aligned to pages. */
 #define DRIVE_MEMORY_BYTES ((size_t)16 << 20)
 
-/* Bytes a second, reads and writes mixed, of several requests at once, and what is free. Both are 0 where there is no
- * drive that swap could be on: a file system in memory or without direct I/O, or too little room. Blocks for a
- * second or so. */
-zn_status drive_measure(zn_clock *clock, unsigned char *memory, double *rate, size_t *free_bytes);
+/* Some milliseconds of computing on all cores; called by a thread of its own. */
+struct drive_work {
+    zn_status (*run)(const void *context);
+    const void *context;
+};
+
+/* Bytes a second, reads and writes mixed, of several requests at once while the cores do that work, and what is free. Both
+ * are 0 where there is no drive that swap could be on: a file system in memory or without direct I/O, or too little
+ * room. Blocks for a second or so. */
+zn_status drive_measure(zn_clock *clock, unsigned char *memory, const struct drive_work *work, double *rate,
+                        size_t *free_bytes);
 
 #endif

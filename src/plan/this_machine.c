@@ -15,6 +15,7 @@
 #include "device/device.h"
 #include "plan/this_drive.h"
 #include "plan/this_kernels.h"
+#include "plan/this_products.h"
 
 /* What a process takes beside its plan: code, libraries, BLAS buffers, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
@@ -73,46 +74,13 @@ static double usual_rate(double work, double *seconds, int n_rounds)
     return usual > 0 ? work / usual : 0;
 }
 
-/* Blocks of the grid for every thread, four each. */
-static struct zn_gemm_args product(const struct bench *b, int n_threads, zn_dtype type)
+static zn_status measure_products(const struct bench *b, int n_threads, struct zn_cluster *c)
 {
-    int64_t m = ZN_GEMM_M * (n_threads > 4 ? n_threads : 4), n = 4 * ZN_GEMM_N, k = ZN_GEMM_K;
-    zn_addr weights = b->memory, x = weights + (zn_addr)(n * k) * sizeof(float);
-    return (struct zn_gemm_args){.a = x,
-                                 .b = weights,
-                                 .c = x + (zn_addr)(m * k) * sizeof(float),
-                                 .m = m,
-                                 .n = n,
-                                 .k = k,
-                                 .a_stride = k,
-                                 .b_stride = n,
-                                 .c_stride = n,
-                                 .b_type = type};
-}
-
-static size_t product_bytes(int n_threads)
-{
-    struct zn_gemm_args a = product(&(struct bench){0}, n_threads, ZN_F32);
-    return (size_t)(a.n * a.k + a.m * a.k + a.m * a.n) * sizeof(float);
-}
-
-/* Precisions take turns: what else the machine does in between hits all of them. */
-static zn_status measure_products(const struct bench *b, int n_threads, double flops[3])
-{
-    double seconds[3][N_ROUNDS];
-    for (int i = -1; i < N_ROUNDS; i++) { /* one more: pages, caches and threads are there afterwards */
-        for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
-            struct zn_gemm_args args = product(b, n_threads, type);
-            double start = zn_clock_now(b->clock);
-            ZN_TRY(zn_run_gemm(b->device, &args));
-            if (i >= 0)
-                seconds[type][i] = zn_clock_now(b->clock) - start;
-        }
-    }
-    for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
-        struct zn_gemm_args args = product(b, n_threads, type);
-        flops[type] = usual_rate(zn_kernel_cost(ZN_KERNEL_gemm, &args).flops, seconds[type], N_ROUNDS);
-    }
+    struct products p;
+    ZN_TRY(products_measure(b->device, n_threads, b->memory, &p));
+    memcpy(c->device.flops, p.flops, sizeof p.flops);
+    memcpy(c->device.weights, p.weights, sizeof p.weights);
+    memcpy(c->device.token_sums, p.sums, sizeof p.sums);
     return ZN_OK;
 }
 
@@ -181,17 +149,37 @@ static size_t resident_now(void)
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* A product, over and over, while the drive is measured. */
+struct beside {
+    zn_device *device;
+    struct zn_gemm_args args;
+};
+
+static zn_status run_beside(const void *context)
+{
+    const struct beside *beside = context;
+    return zn_run_gemm(beside->device, &beside->args);
+}
+
+static zn_status measure_drive(const struct bench *b, int n_threads, struct zn_cluster *c)
+{
+    const struct beside beside = {b->device, products_example(n_threads, b->memory + DRIVE_MEMORY_BYTES)};
+    struct drive_work work = {run_beside, &beside};
+    ZN_TRY(drive_measure(b->clock, (unsigned char *)(uintptr_t)b->memory, &work, &c->host_nvme.alone, &c->nvme_memory));
+    c->host_nvme.node = c->host_nvme.alone;
+    if (c->nvme_memory == 0)
+        c->host_nvme = (struct zn_link){0};
+    return ZN_OK;
+}
+
 static zn_status measure_rates(const struct bench *b, int n_threads, struct zn_cluster *c)
 {
-    ZN_TRY(measure_products(b, n_threads, c->device.flops));
+    ZN_TRY(measure_products(b, n_threads, c));
     ZN_TRY(kernels_measure(b->device, n_threads, b->memory, c->device.kernel, &c->device.launch));
     measure_sums(b, c->device.sum);
     ZN_TRY(measure_memory(b, &c->device.rate));
     ZN_TRY(measure_copy(b, &c->device_device.alone));
-    ZN_TRY(drive_measure(b->clock, (unsigned char *)(uintptr_t)b->memory, &c->host_nvme.alone, &c->nvme_memory));
-    c->host_nvme.node = c->host_nvme.alone;
-    if (c->nvme_memory == 0)
-        c->host_nvme = (struct zn_link){0};
+    ZN_TRY(measure_drive(b, n_threads, c));
     c->device_device.node = c->device.rate / 2; /* each byte is read and written */
     c->host_rate = c->device.rate;
     return ZN_OK;
@@ -208,7 +196,7 @@ zn_status zn_this_machine_measure(struct zn_cluster *cluster)
     zn_ledger_init(&ledger);
     struct bench b = {.clock = &clock};
     ZN_TRY(zn_device_create_cpu(&ledger, &clock, n_threads, NULL, &b.device));
-    size_t n_bytes = product_bytes(n_threads), stream_bytes = 3 * (size_t)COPY_BYTES;
+    size_t n_bytes = products_bytes(n_threads) + DRIVE_MEMORY_BYTES, stream_bytes = 3 * (size_t)COPY_BYTES;
     n_bytes = n_bytes > stream_bytes ? n_bytes : stream_bytes;
     n_bytes = n_bytes > KERNELS_MEMORY_BYTES ? n_bytes : KERNELS_MEMORY_BYTES;
     zn_status status = zn_device_alloc(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, n_bytes, &b.memory);
@@ -249,15 +237,17 @@ zn_status zn_this_machine_save(struct zn_cluster *cluster)
 static zn_status load(const char *path, struct zn_cluster *cluster, bool *found)
 {
     struct zn_cluster c, now;
-    char *text;
+    char *text, why[512];
     size_t n_bytes;
     int n_threads;
     ZN_TRY(describe(&now, &n_threads));
     ZN_TRY(zn_file_read(path, FILE_BYTES, &text, &n_bytes));
     zn_status status = zn_cluster_parse(text, n_bytes, path, ZN_THIS_MACHINE, &c);
     free(text);
-    if (status != ZN_OK)
-        return status;
+    if (status != ZN_OK) { /* damaged, or of an older version */
+        snprintf(why, sizeof why, "%s", zn_error_message());
+        return zn_fail(status, "%s; 'zinc doctor --measure' writes it anew", why);
+    }
     *found = strcmp(c.about, now.about) == 0 && c.device.cores == now.device.cores;
     c.device.memory = c.host_memory = now.device.memory;
     c.device.reserved = now.device.reserved;

@@ -230,5 +230,6 @@ sed -i 's/"about": "[^"]*"/"about": "another machine"/' cache/zinc/machine.json
 grep -q 'measuring this machine' err || fail "another machine's figures were taken"
 echo '{' >cache/zinc/machine.json
 refuses 1 "machine.json: not valid JSON" "${shape[@]}"
+grep -q "doctor --measure" err || fail "a broken file of this machine: no way out is told"
 
 exit $((failures > 0))

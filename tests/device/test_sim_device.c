@@ -154,22 +154,26 @@ static void a_processor_computes_whole_tiles_of_attention(void **state)
     assert_near(zn_kernel_work(ZN_KERNEL_attention_forward, &a, 2), 4.0 * 64 * 10 * 64 * 64, 1e-6, "tiles", 0);
 }
 
-/* Where a kernel was measured, its rate counts; products by the type of B, after their 4 × 200 + 2 × 100 bytes; all else by
+/* Where a kernel was measured, its rate counts; products by the type of B, with B and, where A is transposed, C; all else by
  * flops and bytes. */
 static void measured_kernels_take_their_time(void **state)
 {
     struct machine *m = *state;
     zn_device *device;
-    struct zn_sim_rates measured = {.flops = 1e12, .memory_bytes = 1e11, .n_cores = 1, .gemm = {1e9, 2e9, 4e9}};
+    struct zn_sim_rates measured = {.flops = 1e12, .memory_bytes = 1e11, .n_cores = 1, .gemm = {1e9, 2e9, 4e9},
+                                    .weights = {1e7, 2e7, 3e7}, .token_sums = {4e7, 8e7}};
     measured.kernel[ZN_KERNEL_add] = 1e6;
     zn_addr x = allocate(m, 1 << 20);
-    struct zn_gemm_args gemm = {.a = x, .b = x, .c = x, .m = 10, .n = 10, .k = 10, .b_type = ZN_BF16};
+    struct zn_gemm_args gemm = {.a = x, .b = x, .c = x, .m = 5, .n = 10, .k = 20, .b_type = ZN_BF16}, sums = gemm;
+    sums.transpose_a = sums.adds = true;
     assert_int_equal(zn_device_create_sim(&m->ledger, &m->clock, &measured, &device), ZN_OK);
     assert_int_equal(zn_run_gemm(device, &gemm), ZN_OK);
+    assert_int_equal(zn_run_gemm(device, &sums), ZN_OK);
     assert_int_equal(zn_run_add(device, &(struct zn_add_args){x, x, x, 1000}), ZN_OK);
     assert_int_equal(zn_run_mul(device, &(struct zn_mul_args){x, x, x, 1000}), ZN_OK);
     assert_int_equal(device->ops->synchronize(device), ZN_OK);
-    assert_near(zn_clock_now(&m->clock), 2000 / 2e9 + 1000 / 1e11 + 12000 / 1e6 + 12000 / 1e11, 1e-12, "time", 0);
+    double products = 2 * (2000 / 2e9 + 200 / 2e7) + 50 / 8e7;
+    assert_near(zn_clock_now(&m->clock), products + 12000 / 1e6 + 12000 / 1e11, 1e-12, "time", 0);
     zn_device_destroy(device);
 }
 

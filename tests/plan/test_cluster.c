@@ -111,7 +111,10 @@ static void same_cluster(const struct zn_cluster *a, const struct zn_cluster *b)
     assert_true(a->device.is_host == b->device.is_host && a->device.memory == b->device.memory &&
                 a->device.reserved == b->device.reserved && a->device.rate == b->device.rate);
     for (zn_dtype type = ZN_F32; type <= ZN_F16; type++)
-        assert_true(a->device.flops[type] == b->device.flops[type] && a->device.sum[type] == b->device.sum[type]);
+        assert_true(a->device.flops[type] == b->device.flops[type] && a->device.sum[type] == b->device.sum[type] &&
+                    a->device.weights[type] == b->device.weights[type]);
+    for (int i = 0; i < 2; i++)
+        assert_true(a->device.token_sums[i] == b->device.token_sums[i]);
     for (int k = 0; k < ZN_N_KERNELS; k++)
         assert_true(a->device.kernel[k] == b->device.kernel[k]);
     assert_true(a->device.cores == b->device.cores && a->device.launch == b->device.launch && a->device.process == b->device.process);
@@ -139,6 +142,10 @@ static void what_is_written_is_read(void **state)
     measured.device.launch = 1e-6;
     measured.device.process = 1 << 24;
     measured.device.sum[ZN_F32] = 1e10;
+    measured.device.weights[ZN_F32] = 4e9;
+    measured.device.weights[ZN_BF16] = 3e9;
+    measured.device.token_sums[0] = 2e9;
+    measured.device.token_sums[1] = 7e9;
     measured.device.kernel[ZN_KERNEL_adam] = 2e10;
     measured.device.kernel[ZN_KERNEL_gelu_forward] = 3e9;
     assert_int_equal(zn_cluster_write(&measured, path), ZN_OK);
@@ -174,11 +181,13 @@ static void measured_rates_are_refused_by_name(void **state)
     const char *flops = "\"fp32\": 4e12, \"bf16\": 4e12, \"fp16\": 4e12}";
 #define MEASURED(kernels)                                                                                              \
     "\"fp32\": 4e12}, \"cores\": 4, \"process_bytes\": 9, \"launch_seconds\": 1e-6, \"sums\": {\"fp32\": 1e9}, "     \
+    "\"weights\": {\"fp32\": 1e9}, \"token_sums\": {\"written\": 1e9, \"added\": 1e9}, "                             \
     "\"kernels\": {" kernels "}"
     refuses("cpu-server", flops, MEASURED("\"adma\": 1e9"), "unknown key 'adma'", "adam");
     refuses("cpu-server", flops, MEASURED("\"adam\": 0"), "kernels", "adam");
     refuses("cpu-server", flops, "\"fp32\": 4e12}, \"cores\": 4", "device", "process_bytes");
     refuses("cpu-server", flops, "\"fp32\": 4e12}, \"cores\": 0", "device", "cores");
+    refuses("cpu-server", flops, "\"fp32\": 4e12}, \"weights\": {\"fp32\": 1}", "device", "cores");
     refuses("dgx2-v100", "\"fp16\": 70e12}", "\"fp16\": 70e12}, \"cores\": 4", "device", "processors");
 #undef MEASURED
 }

@@ -61,17 +61,23 @@ static zn_status sim_read(zn_device *device, void *dst, zn_addr src, size_t n_by
     return ZN_OK;
 }
 
-/* At a rate that was measured for the kernel, or the longer of computing and moving. Products are measured with what they
- * multiply in the caches; in a step it comes from memory first. */
+/* What a product takes beside its flops: B is widened and packed however few rows there are, and gradients of weights come
+ * from memory. */
+static double product_overhead(const struct zn_sim_rates *rates, const struct zn_gemm_args *g)
+{
+    double weights = rates->weights[g->b_type], sums = g->transpose_a ? rates->token_sums[g->adds] : 0;
+    return (weights > 0 ? (double)g->k * (double)g->n / weights : 0) + (sums > 0 ? (double)g->m * (double)g->n / sums : 0);
+}
+
+/* At a rate that was measured for the kernel, or the longer of computing and moving. */
 static double kernel_seconds(const struct zn_sim_rates *rates, zn_kernel kernel, const void *args)
 {
     struct zn_kernel_cost cost = zn_kernel_cost(kernel, args);
-    double rate = rates->kernel[kernel];
-    if (kernel == ZN_KERNEL_gemm)
-        rate = rates->gemm[((const struct zn_gemm_args *)args)->b_type];
+    const struct zn_gemm_args *product = kernel == ZN_KERNEL_gemm ? args : NULL;
+    double rate = product ? rates->gemm[product->b_type] : rates->kernel[kernel];
     double computing = cost.flops / rates->flops, moving = cost.n_bytes / rates->memory_bytes;
     if (rates->n_cores > 0 && rate > 0)
-        return zn_kernel_work(kernel, args, rates->n_cores) / rate + (kernel == ZN_KERNEL_gemm ? moving : 0);
+        return zn_kernel_work(kernel, args, rates->n_cores) / rate + (product ? product_overhead(rates, product) : 0);
     return computing > moving ? computing : moving;
 }
 
