@@ -3,9 +3,10 @@
 
     compare_plan.py [--zinc build/zinc] [--steps 7] [--only WORDS] [--measured] [--quick] [--folder DIR]
 
-First `zinc doctor --measure`, in the folder where swap will be (--measured keeps the figures that are there). Then for
-GPT-2 124M and a model of TinyLlama's shape (1.1B), from random weights, at every stage on one and two ranks and with each
-offload: the plan, and a run of the same settings. Held against each other, of rank 0:
+For GPT-2 124M and a model of TinyLlama's shape (1.1B), from random weights, at every stage on one and two ranks and with each
+offload: `zinc doctor --measure` in the folder where swap will be, the plan, and a run of the same settings. It measures before
+every case, as a machine that others use is another one minutes later (--measured keeps the figures that are there). Held
+against each other, of rank 0:
 
   ledger    the peak by tier and the bytes by kind: must be the same to the byte
   resident  the peak of the process: within 10%
@@ -113,6 +114,8 @@ def off(predicted, measured):
 
 def compare(a, folder, tokens, case):
     name, model, ranks, flags = case
+    if not a.measured:
+        run([a.zinc, "doctor", "--measure"])
     planned = plan(a, folder, model, ranks, flags)
     row, steps = train(a, folder, tokens, model, ranks, flags)
     seconds = statistics.median(steps)
@@ -152,8 +155,6 @@ def main():
     with tempfile.TemporaryDirectory(dir=a.folder and os.path.abspath(a.folder)) as work:
         a.folder = work
         os.chdir(work)
-        if not a.measured:
-            run([a.zinc, "doctor", "--measure"])
         say(f"{'case':42} {'ledger':8}{'resident':>8} {'measured':>11} {'off':>7} {'simulated':>10} {'measured':>8} {'off':>8}")
         found = []
         for model, (config, time) in MODELS.items():

@@ -49,7 +49,8 @@ static void add_measured(zn_text *t, const struct zn_cluster *c)
                 c->device.process, c->device.launch);
     add_by_type(t, "sums", c->device.sum);
     add_by_type(t, "weights", c->device.weights);
-    zn_text_add(t, ",\n    \"token_sums\": {\"written\": %.6g, \"added\": %.6g}", c->device.token_sums[0], c->device.token_sums[1]);
+    zn_text_add(t, ",\n    \"token_sums\": {\"written\": %.6g, \"added\": %.6g}", c->device.token_sums[0],
+                c->device.token_sums[1]);
     zn_text_add(t, ",\n    \"kernels\": {");
     for (int k = 0; k < ZN_N_KERNELS; k++) {
         if (c->device.kernel[k] > 0) {

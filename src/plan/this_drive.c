@@ -8,9 +8,9 @@
 #include "base/stream.h"
 #include "storage/storage.h"
 
-enum { WINDOW = 4, N_PASSES = 5 };
+enum { WINDOW = 4, N_PASSES = 3 };
 
-static const size_t REQUEST_BYTES = DRIVE_MEMORY_BYTES / WINDOW, SPACE_BYTES = (size_t)512 << 20;
+static const size_t REQUEST_BYTES = DRIVE_MEMORY_BYTES / WINDOW, SPACE_BYTES = (size_t)128 << 20;
 
 struct pass {
     zn_storage *storage;

@@ -4,7 +4,7 @@
 #include "base/median.h"
 
 enum {
-    N_ROUNDS = 7,
+    N_ROUNDS = 3,
     TOKENS = 1024, /* of one window */
     WIDTH = 1024,
     INNER = 3 * WIDTH,

@@ -6,7 +6,7 @@
 
 #include "base/median.h"
 
-enum { N_ROUNDS = 15, FEW = 32, N_PLACES = 4, SIDE = 2048 };
+enum { N_ROUNDS = 4, FEW = 32, N_PLACES = 4, SIDE = 2048 };
 
 /* An overhead below this is none: a second has no more elements. */
 static const double LEAST_SECONDS = 1e-13;
@@ -102,7 +102,8 @@ static double rate_of(double n, double seconds, double work, double flops)
 }
 
 /* Many rows and few of the same B, but for its width: of the two times, what goes with the rows. */
-static void tell_apart(const struct lab *l, const struct zn_gemm_args shape[2], const double seconds[2], double *flops, double *weights)
+static void tell_apart(const struct lab *l, const struct zn_gemm_args shape[2], const double seconds[2], double *flops,
+                       double *weights)
 {
     double many = work_of(l, &shape[0]), few = work_of(l, &shape[1]), wider = (double)shape[0].n / (double)shape[1].n;
     double work = many - few * wider, taken = seconds[0] - seconds[1] * wider;
