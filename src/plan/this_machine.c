@@ -219,6 +219,10 @@ static zn_status measure_passes(const struct bench *b, int n_threads, struct zn_
             values[i] = *rate[i][r];
         *result[r] = zn_median(values, N_PASSES);
     }
+    if (c->nvme_memory == 0 || c->host_nvme.alone == 0) { /* it was there in some passes alone */
+        c->nvme_memory = 0;
+        c->host_nvme.alone = 0;
+    }
     c->host_nvme.node = c->host_nvme.alone;
     c->device_device.node = c->device.rate / 2; /* each byte is read and written */
     c->host_rate = c->device.rate;

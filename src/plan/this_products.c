@@ -8,6 +8,10 @@
 
 enum { N_ROUNDS = 4, FEW = 32, N_PLACES = 4, SIDE = 2048 };
 
+/* A number in every type: 0x3c003c00, whose halves are 0.0078 in bf16 and 1 in fp16. What was in memory may be none, and
+ * processors are slow with very small ones. */
+static const float NUMBER = 0x1.0078p-7f;
+
 /* An overhead below this is none: a second has no more elements. */
 static const double LEAST_SECONDS = 1e-13;
 
@@ -116,6 +120,9 @@ zn_status products_measure(zn_device *device, int n_threads, zn_addr memory, str
     const struct lab l = {device, n_threads, memory};
     struct zn_gemm_args shapes[8] = {[6] = few_tokens(false), [7] = few_tokens(true)};
     double seconds[8];
+    const struct zn_fill_args numbers = {
+        .dst = memory, .n_elements = (int64_t)(products_bytes(n_threads) / sizeof NUMBER), .value = NUMBER};
+    ZN_TRY(zn_run_fill(device, &numbers));
     for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
         shapes[2 * type] = many_rows(&l);
         shapes[2 * type + 1] = few_rows(&l);
