@@ -86,10 +86,10 @@ static void run_step(struct bench *b)
     int32_t *tokens = calloc((size_t)n_tokens, sizeof *tokens);
     for (int64_t i = 0; i < n_tokens; i++)
         tokens[i] = (int32_t)(i * 7919 % 50257);
-    const int32_t *batch = tokens;
+    const struct zn_micro_batch batch = {.ids = tokens, .targets = tokens};
     struct zn_verdict verdict;
     must(zn_engine_step(b->engine,
-                        &(struct zn_step){.ids = &batch, .targets = &batch, .scale = 1.0f / (float)n_tokens, .lr = 1e-5,
+                        &(struct zn_step){.batches = &batch, .scale = 1.0f / (float)n_tokens, .lr = 1e-5,
                                           .loss_scale = 1},
                         &verdict));
     free(tokens);

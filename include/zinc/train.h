@@ -17,7 +17,8 @@ struct zn_step_report {
     int64_t step, steps;
     double loss, grad_norm, lr, seconds;
     double scale;   /* loss scale of this step */
-    int64_t tokens; /* targets of this step */
+    int64_t tokens;  /* processed in this step by all ranks, without padding */
+    int64_t targets; /* those of them that count */
     bool skipped;
     const char *reason;        /* of a skipped step */
     double eval_loss;          /* NaN when not evaluated at this step */
@@ -73,13 +74,16 @@ struct zn_train_options {
     double epochs;
     int64_t micro_batch, accumulate;
     int64_t seq_len;              /* 0: the smaller of 1024 and the model's maximum */
+    const char *packing;          /* of examples: best-fit (NULL), none, stream */
+    bool truncate_rows;           /* examples longer than a window are cut at their end; else they are an error */
     const char *optimizer;        /* adamw, adam, sgd */
     double momentum;              /* sgd */
     double lr;                    /* 0: 2e-5, from scratch 3e-4 */
     double beta1, beta2, eps, weight_decay;
     const char *lr_schedule;      /* constant, linear, cosine */
     int64_t warmup;
-    double min_lr, clip;
+    double min_lr;                /* of the last step; below 0: not given, and the rate falls towards 0 after it */
+    double clip;
     const char *precision;        /* NULL: that of the folder */
     bool dynamic_loss_scale;      /* fp16 */
     double loss_scale;            /* the static one, or the first; 0: 65536 */
@@ -131,15 +135,19 @@ struct zn_eval_options {
     const char *model;
     const char *const *data;
     size_t n_data;
-    int64_t seq_len;     /* 0: as in training */
+    int64_t seq_len;     /* 0: as in training; for rows the longest example */
     int64_t micro_batch; /* windows computed at once */
+    const char *packing; /* as in training */
+    bool truncate_rows;
     int threads;
     struct zn_train_listener listener; /* only note is called */
 };
 
 struct zn_eval_result {
     double loss, perplexity;
-    int64_t windows, tokens; /* targets */
+    int64_t windows, examples; /* examples of rows */
+    int64_t tokens;            /* processed, without padding */
+    int64_t targets;           /* those of them that count */
 };
 
 ZN_API void zn_eval_options_init(struct zn_eval_options *options);

@@ -26,6 +26,7 @@ zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
 static zn_tensor *run_segment(const zn_module *module, zn_tape *tape, int segment, zn_tensor *x,
                               const struct zn_batch *batch)
 {
+    zn_tape_use_position_ids(tape, batch->position_ids);
     zn_tensor *y = module->forward(module, tape, segment, x, batch);
     if (segment < module->n_segments - 1)
         zn_tape_round(tape, y);

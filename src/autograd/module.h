@@ -9,6 +9,7 @@
 /* What one micro-batch brings. */
 struct zn_batch {
     zn_tensor *ids, *targets; /* (B,T) int32 */
+    zn_tensor *position_ids;  /* (B,T) int32, see zn_tape_use_position_ids; NULL: none */
     zn_addr loss;             /* a double on the device that the token losses are added to */
     float scale;              /* of the gradients */
     bool keep_logits;

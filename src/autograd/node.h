@@ -41,6 +41,7 @@ struct zn_node {
     const zn_param *param[NODE_PARAMS];
     zn_tensor *extra[NODE_EXTRAS]; /* saved by forward for backward: row statistics */
     zn_tensor *out;
+    const zn_tensor *position_ids; /* of the pass when it ran; NULL: rows count from 0 */
     union { /* by operator */
         struct {
             zn_layout layout;
@@ -83,6 +84,7 @@ void tape_cache_take(zn_tape *t, int64_t width, zn_addr *keys, zn_addr *values);
 
 /* Inside forward and backward: the address of what is used now. */
 zn_addr tape_use(zn_tape *t, const zn_tensor *tensor);
+zn_addr tape_position_ids(zn_tape *t, const struct zn_node *n); /* 0: none */
 zn_status tape_scratch(zn_tape *t, size_t n_bytes, zn_addr *address);
 
 /* Values of a parameter that is whole, until another is asked for; NULL gives 0. */

@@ -18,6 +18,7 @@ struct zn_tape {
     zn_arena arena;
     zn_addr base;
     zn_cache *cache; /* borrowed; NULL when the pass has none */
+    const zn_tensor *position_ids;
     struct zn_node *last;
     bool recording;
     zn_status status;
@@ -55,6 +56,7 @@ void zn_tape_start(zn_tape *t, zn_lifetimes *lifetimes, bool recording_lifetimes
     zn_arena_start(&t->arena, lifetimes, recording_lifetimes);
     t->base = base;
     t->cache = NULL;
+    t->position_ids = NULL;
     t->last = NULL;
     t->recording = false;
     t->status = ZN_OK;
@@ -64,6 +66,11 @@ void zn_tape_use_cache(zn_tape *t, zn_cache *cache)
 {
     t->cache = cache;
     cache->n_bytes = 0;
+}
+
+void zn_tape_use_position_ids(zn_tape *t, const zn_tensor *position_ids)
+{
+    t->position_ids = position_ids;
 }
 
 void zn_tape_record(zn_tape *t, bool on)
@@ -200,6 +207,7 @@ struct zn_node *tape_node(zn_tape *t, const struct op *op)
         memset(n, 0, sizeof *n);
     }
     n->op = op;
+    n->position_ids = t->position_ids;
     return n;
 }
 
@@ -293,6 +301,11 @@ void tape_cache_take(zn_tape *t, int64_t width, zn_addr *keys, zn_addr *values)
     *keys = t->cache->base + t->cache->n_bytes;
     *values = *keys + n_bytes;
     t->cache->n_bytes += 2 * n_bytes;
+}
+
+zn_addr tape_position_ids(zn_tape *t, const struct zn_node *n)
+{
+    return n->position_ids ? tape_use(t, n->position_ids) : 0;
 }
 
 zn_addr tape_use(zn_tape *t, const zn_tensor *tensor)

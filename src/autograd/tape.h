@@ -30,6 +30,10 @@ void zn_tape_start(zn_tape *tape, zn_lifetimes *lifetimes, bool recording_lifeti
  * it can be recorded for backward. */
 void zn_tape_use_cache(zn_tape *tape, zn_cache *cache);
 
+/* The position of each token within its example, (B,T) int32, for operators run from now on; NULL: each row of the
+ * batch is one sequence. */
+void zn_tape_use_position_ids(zn_tape *tape, const zn_tensor *position_ids);
+
 /* Whether operators run from now on are kept for backward. */
 void zn_tape_record(zn_tape *tape, bool on);
 

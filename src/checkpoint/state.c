@@ -22,9 +22,9 @@ void zn_run_state_print(const struct zn_run_state *s, const char *configuration,
                 "  \"skipped_in_a_row\": %lld",
                 ZN_STATE_FORMAT, zn_version(), (long long)s->step, (long long)s->updates, (long long)s->n_skipped);
     zn_text_add(t, ",\n  \"data\": {\"windows\": %lld, \"consumed\": %lld, \"seq_len\": %lld, \"seed\": %llu, "
-                "\"shuffle\": %s, \"sample\": \"%016llx\"}",
+                "\"shuffle\": %s, \"packing\": \"%s\", \"truncate_rows\": %s, \"hash\": \"%016llx\"}",
                 (long long)s->n_windows, (long long)s->consumed, (long long)s->seq_len, (unsigned long long)s->seed,
-                truth(s->shuffle), (unsigned long long)s->data_hash);
+                truth(s->shuffle), s->packing, truth(s->truncate_rows), (unsigned long long)s->data_hash);
     zn_text_add(t, ",\n  \"loss_scale\": {\"scale\": %.17g, \"step\": %lld, \"last_overflow\": %lld, "
                 "\"patience\": %lld}",
                 s->scale, (long long)s->scale_step, (long long)s->last_overflow, (long long)s->patience);
@@ -47,7 +47,7 @@ static zn_status parse_data(zn_json *root, struct zn_run_state *s)
 {
     zn_json *data;
     int64_t seed;
-    const char *sample;
+    const char *hash;
     char *end;
     ZN_TRY(zn_json_get_object(root, "data", &data));
     ZN_TRY(zn_json_get_int(data, "windows", 1, INT64_MAX, &s->n_windows));
@@ -55,10 +55,12 @@ static zn_status parse_data(zn_json *root, struct zn_run_state *s)
     ZN_TRY(zn_json_get_int(data, "seq_len", 1, INT32_MAX, &s->seq_len));
     ZN_TRY(zn_json_get_int(data, "seed", 0, INT64_MAX, &seed));
     s->seed = (uint64_t)seed;
-    ZN_TRY(zn_json_get_string(data, "sample", &sample));
-    s->data_hash = strtoull(sample, &end, 16);
-    if (strlen(sample) != 16 || *end != '\0')
-        return zn_json_fail(data, "the sample's hash is \"%s\"", zn_shown(sample).text);
+    ZN_TRY(zn_json_get_string(data, "hash", &hash));
+    s->data_hash = strtoull(hash, &end, 16);
+    if (strlen(hash) != 16 || *end != '\0')
+        return zn_json_fail(data, "the hash is \"%s\"", zn_shown(hash).text);
+    ZN_TRY(zn_json_get_string(data, "packing", &s->packing));
+    ZN_TRY(zn_json_get_bool(data, "truncate_rows", &s->truncate_rows));
     return zn_json_get_bool(data, "shuffle", &s->shuffle);
 }
 

@@ -8,7 +8,7 @@
 #include "zero/precision.h"
 
 #define ZN_STATE_NAME "state.json"
-enum { ZN_STATE_FORMAT = 1 };
+enum { ZN_STATE_FORMAT = 2 };
 
 struct zn_run_state {
     int64_t step;    /* finished steps, skipped ones too */
@@ -16,7 +16,9 @@ struct zn_run_state {
     int64_t n_skipped; /* steps skipped in a row up to this one */
     /* The data: windows in all, windows consumed over all epochs, and what decides their order. */
     int64_t n_windows, consumed, seq_len;
-    uint64_t data_hash; /* of a sample of the data */
+    uint64_t data_hash; /* of every token, what counts, and where examples begin */
+    const char *packing; /* of examples, as people type it; stream where there are none */
+    bool truncate_rows;
     uint64_t seed;
     bool shuffle;
     /* fp16: of the dynamic loss scale. */

@@ -9,7 +9,8 @@ struct eval_flags {
     const char *model;
     struct zn_words data;
     int64_t seq_len, micro_batch, threads;
-    bool json;
+    const char *packing;
+    bool json, truncate_rows;
 };
 
 #define AT(field) offsetof(struct eval_flags, field)
@@ -20,7 +21,11 @@ static const struct zn_option flags[] = {
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
      .help = "Text (.txt), rows (.jsonl), token files (.bin), or folders of them."},
     {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",
-     .otherwise = "min(1024, the model's maximum)", .help = "Tokens of a window."},
+     .otherwise = "min(1024, the model's maximum); for rows the longest example", .help = "Tokens of a window."},
+    {.name = "--packing", .kind = ZN_OPTION_CHOICE, .offset = AT(packing), .value = "HOW", .choices = "best-fit none stream",
+     .otherwise = "best-fit for rows that are examples", .help = "How examples come into windows; changes no loss but with stream."},
+    {.name = "--truncate-rows", .kind = ZN_OPTION_FLAG, .offset = AT(truncate_rows),
+     .help = "Cut examples longer than a window at their end."},
     {.name = "--micro-batch", .kind = ZN_OPTION_INT, .offset = AT(micro_batch), .value = "B",
      .initial = "1", .range = "[1, 1048576]", .help = "Windows computed at once."},
     {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
@@ -59,12 +64,16 @@ int zn_cli_eval(int argc, char **argv)
         options.seq_len = f.seq_len;
         options.micro_batch = f.micro_batch;
         options.threads = (int)f.threads;
+        options.packing = f.packing;
+        options.truncate_rows = f.truncate_rows;
         options.listener.note = note;
         zn_status status = zn_eval(&options, &result);
         if (status == ZN_OK)
-            printf(f.json ? "{\"loss\":%.9g,\"perplexity\":%.9g,\"windows\":%lld,\"tokens\":%lld}\n"
-                          : "loss %.6f, perplexity %.4f over %lld windows, %lld tokens\n",
-                   result.loss, result.perplexity, (long long)result.windows, (long long)result.tokens);
+            printf(f.json ? "{\"loss\":%.9g,\"perplexity\":%.9g,\"windows\":%lld,\"examples\":%lld,\"tokens\":%lld,"
+                            "\"targets\":%lld}\n"
+                          : "loss %.6f, perplexity %.4f over %lld windows, %lld examples, %lld tokens, %lld targets\n",
+                   result.loss, result.perplexity, (long long)result.windows, (long long)result.examples,
+                   (long long)result.tokens, (long long)result.targets);
         code = zn_cli_end(&command, status);
     }
     zn_options_fini(&given, &f);

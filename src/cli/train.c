@@ -32,7 +32,8 @@ struct train_flags {
     bool from_scratch, overwrite, no_shuffle;
     int64_t checkpoint_every, keep;
     bool checkpoint_async;
-    const char *resume;
+    const char *resume, *packing;
+    bool truncate_rows;
 };
 
 #define AT(field) offsetof(struct train_flags, field)
@@ -64,6 +65,11 @@ static const struct zn_option flags[] = {
      .range = "[1, 1048576]", .help = "Micro-batches of a step."},
     {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",
      .otherwise = "min(1024, the model's maximum)", .help = "Tokens of a window."},
+    {.name = "--packing", .kind = ZN_OPTION_CHOICE, .offset = AT(packing), .value = "HOW", .choices = "best-fit none stream",
+     .otherwise = "best-fit for rows that are examples", .help = "How examples come into windows: several, each seeing "
+     "only itself; one; or joined and cut like text."},
+    {.name = "--truncate-rows", .kind = ZN_OPTION_FLAG, .offset = AT(truncate_rows),
+     .help = "Cut examples longer than a window at their end, instead of refusing them."},
     {.name = "--optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(optimizer), .value = "NAME", .initial = "adamw",
      .choices = "adamw adam sgd", .help = "The update rule."},
     {.name = "--momentum", .kind = ZN_OPTION_DOUBLE, .offset = AT(momentum), .value = "X", .initial = "0",
@@ -79,11 +85,11 @@ static const struct zn_option flags[] = {
     {.name = "--weight-decay", .kind = ZN_OPTION_DOUBLE, .offset = AT(weight_decay), .value = "X", .initial = "0",
      .range = "[0, inf)", .help = "On parameters of two or more dimensions."},
     {.name = "--lr-schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(lr_schedule), .value = "NAME",
-     .initial = "constant", .choices = "constant linear cosine", .help = "After the warm-up, down to --min-lr at the last step."},
+     .initial = "constant", .choices = "constant linear cosine", .help = "After the warm-up, down to --min-lr."},
     {.name = "--warmup", .kind = ZN_OPTION_INT, .offset = AT(warmup), .value = "STEPS", .initial = "0",
      .range = "[0, inf)", .help = "Steps until the full learning rate."},
-    {.name = "--min-lr", .kind = ZN_OPTION_DOUBLE, .offset = AT(min_lr), .value = "X", .initial = "0",
-     .range = "[0, inf)", .help = "Learning rate of the last step."},
+    {.name = "--min-lr", .kind = ZN_OPTION_DOUBLE, .offset = AT(min_lr), .value = "X", .range = "[0, inf)",
+     .otherwise = "none: towards 0, which the last step does not reach", .help = "Learning rate of the last step of a schedule that falls."},
     {.name = "--clip", .kind = ZN_OPTION_DOUBLE, .offset = AT(clip), .value = "X", .initial = "1.0",
      .range = "[0, inf)", .help = "Largest norm of the gradient; 0: off."},
     {.name = "--precision", .kind = ZN_OPTION_CHOICE, .offset = AT(precision), .value = "TYPE", .choices = "fp32 bf16 fp16",
@@ -247,13 +253,20 @@ static void show_step(void *self, const struct zn_step_report *s)
 {
     const struct screen *screen = self;
     char device[ZN_SIZE_TEXT];
-    double rate = (double)s->tokens / s->seconds;
+    if (s->step == 0) { /* before the first */
+        printf("before training: held-out loss %.4f\n", s->eval_loss);
+        fflush(stdout);
+        return;
+    }
+    double rate = (double)s->tokens / s->seconds, trained = (double)s->targets / s->seconds;
     double left = (double)(s->steps - s->step) * s->seconds;
     if (s->skipped)
         fprintf(stderr, "%szinc train: step %lld skipped: %s\n", new_line(screen), (long long)s->step, s->reason);
-    printf("%sstep %lld/%lld  loss %.4f  norm %.3f  lr %.3g  %.0f tokens/s  %s", new_line(screen),
-           (long long)s->step, (long long)s->steps, s->loss, s->grad_norm, s->lr, rate,
-           zn_size_text(s->device_bytes, device));
+    printf("%sstep %lld/%lld  loss %.4f  norm %.3f  lr %.3g  %.0f tokens/s", new_line(screen),
+           (long long)s->step, (long long)s->steps, s->loss, s->grad_norm, s->lr, rate);
+    if (s->targets < s->tokens)
+        printf(" (%.0f trained)", trained);
+    printf("  %s", zn_size_text(s->device_bytes, device));
     if (screen->is_terminal && s->step < s->steps)
         printf("  %d:%02d:%02d left", (int)(left / 3600), (int)fmod(left / 60, 60), (int)fmod(left, 60));
     bool evaluated = !isnan(s->eval_loss);
@@ -304,7 +317,10 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.weight_decay = f->weight_decay;
     o.lr_schedule = f->lr_schedule;
     o.warmup = f->warmup;
-    o.min_lr = f->min_lr;
+    if (zn_options_given(given, "--min-lr"))
+        o.min_lr = f->min_lr;
+    o.packing = f->packing;
+    o.truncate_rows = f->truncate_rows;
     o.clip = f->clip;
     o.precision = f->precision;
     o.dynamic_loss_scale = strcmp(f->loss_scale, "dynamic") == 0;

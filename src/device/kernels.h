@@ -159,20 +159,22 @@ struct zn_column_sum_args {
     int64_t rows, cols, stride;
 };
 
-/* y(row,:) = table(ids[row],:) [+ positions(row mod period,:)]. ids are int32 in range (checked
- * by the host before). */
+/* y(row,:) = table(ids[row],:) [+ positions(p,:)], p the row's position: position_ids[row], or row mod period where
+ * there are none. Both are int32 in range (checked by the host before). */
 struct zn_embedding_forward_args {
     zn_addr y, table, positions, ids; /* table or positions may be 0 */
+    zn_addr position_ids;             /* may be 0 */
     int64_t rows, width, period;
     int64_t first_id, n_ids; /* what the table holds; other ids leave their rows alone */
     zn_dtype table_type; /* of table and positions */
 };
 
 /* d_table(n_ids,width), when not 0: for each of n_ids ids from first_id on the sum, in row order, of
- * dy(row,:) with ids[row] = id; rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows with
- * row mod period = p, in row order; zero for p >= period. */
+ * dy(row,:) with ids[row] = id; rows never named are zero. d_positions(n_positions,width), when not 0: the sum over rows at
+ * position p, in row order; zero for positions that no row has. */
 struct zn_embedding_backward_args {
     zn_addr d_table, d_positions, dy, ids;
+    zn_addr position_ids; /* may be 0 */
     int64_t rows, width, period, first_id, n_ids, n_positions;
 };
 
@@ -207,12 +209,13 @@ struct zn_rmsnorm_backward_args {
     zn_dtype weight_type;
 };
 
-/* Rotary embedding in halves, as the hub's models do: for each row (position p = row mod period)
- * and head, with d = head_dim/2, (a,b) = (x[i], x[i+d]):
+/* Rotary embedding in halves, as the hub's models do: for each row (at position p = position_ids[row], or row mod period
+ * where there are none) and head, with d = head_dim/2, (a,b) = (x[i], x[i+d]):
  *   y[i] = a·cos - b·sin, y[i+d] = b·cos + a·sin,
  * cos and sin from tables (period, head_dim/2). `inverse` turns the other way (the gradient). y may be x. */
 struct zn_rope_args {
     zn_addr y, x, cos, sin;
+    zn_addr position_ids; /* int32, may be 0 */
     int64_t rows, heads, head_dim, period;
     int64_t y_stride, x_stride;
     bool inverse;
@@ -223,11 +226,16 @@ struct zn_rope_args {
  * log-sum-exp of the scaled scores. Query i sees keys j with j <= i and, when window > 0,
  * i - j < window. head h uses kv head h / (heads / kv_heads). No time × time matrix exists:
  * tiles of ZN_ATTENTION_TILE rows with an online softmax. Where `past` is not 0, k and v have
- * past + time rows for each sequence and query i stands at place past + i among them. */
+ * past + time rows for each sequence and query i stands at place past + i among them.
+ *
+ * With position_ids (batch, time) a sequence is several examples one after another, and each query sees its own
+ * example alone: position_ids[i] counts from 0 within the example, so that query i sees no key before
+ * i - position_ids[i]. Tiles that no example needs are left out. `past` is 0 then. */
 enum { ZN_ATTENTION_TILE = 64 };
 
 struct zn_attention_forward_args {
     zn_addr out, lse, q, k, v;
+    zn_addr position_ids; /* int32, may be 0 */
     int64_t batch, time, past, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, out_stride;
     int64_t window; /* 0 is none */
@@ -239,6 +247,7 @@ struct zn_attention_forward_args {
  * head, summed in head order), else it may be 0. dq, dk, dv have the strides of q, k, v. */
 struct zn_attention_backward_args {
     zn_addr dq, dk, dv, d_out, out, lse, q, k, v, delta, partial;
+    zn_addr position_ids; /* int32, may be 0 */
     int64_t batch, time, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, out_stride; /* d_out has out's stride */
     int64_t dq_stride, dk_stride, dv_stride;

@@ -163,6 +163,26 @@ zn_status zn_encode_row(zn_encoder *encoder, const struct zn_row *row, const cha
     return document_end(encoder, document, true, place);
 }
 
+bool zn_row_is_example(const struct zn_row *row)
+{
+    return row->kind != ZN_ROW_TEXT;
+}
+
+static zn_status encode_example(zn_encoder *encoder, const struct zn_row *row, const char *place, struct encode_part *part)
+{
+    ZN_TRY(zn_encode_row(encoder, row, place, &part->examples));
+    if (part->n_examples == part->borders_capacity) {
+        size_t capacity = 2 * part->borders_capacity + 64;
+        size_t *larger = realloc(part->borders, capacity * sizeof *larger);
+        if (!larger)
+            return zn_fail(ZN_ERR_MEMORY, "%s: out of memory for %zu examples", place, capacity);
+        part->borders = larger;
+        part->borders_capacity = capacity;
+    }
+    part->borders[part->n_examples++] = part->examples.ids.n;
+    return ZN_OK;
+}
+
 zn_status encode_lines(zn_encoder *encoder, struct encode_part *part)
 {
     zn_jsonl *rows;
@@ -170,7 +190,8 @@ zn_status encode_lines(zn_encoder *encoder, struct encode_part *part)
     ZN_TRY(zn_jsonl_open_lines(part->path, part->first_line, part->data, part->n, &rows));
     zn_status status;
     while ((status = zn_jsonl_next(rows, &row)) == ZN_OK && row) {
-        status = zn_encode_row(encoder, row, zn_jsonl_place(rows), &part->document);
+        status = zn_row_is_example(row) ? encode_example(encoder, row, zn_jsonl_place(rows), part)
+                                        : zn_encode_row(encoder, row, zn_jsonl_place(rows), &part->document);
         if (status != ZN_OK)
             break;
     }

@@ -1,11 +1,10 @@
-/* Documents to tokens, and which of them count as targets.
+/* Documents and examples to tokens, and which of them count as targets.
  *
- *   a text        as the folder's post-processor says, then the end-of-text id; all of it counts
- *   a completion  prompt and completion are encoded each by itself, so that the border between them is one between
- *                 tokens; the post-processor's tokens around both; the prompt does not count
- *   messages      the text of the folder's chat template, which has its own special tokens, encoded as a whole, then
- *                 the end-of-text id; the answers count, and a token that holds bytes of an answer and of
- *                 something else counts, too
+ *   a text        a document: as the folder's post-processor says, then the end-of-text id; all of it counts
+ *   a completion  an example: prompt and completion are encoded each by itself, so that the border between them is one
+ *                 between tokens; the post-processor's tokens around both, then the end-of-text id; the prompt does not count
+ *   messages      an example: the text of the folder's chat template, which has its own special tokens, encoded as a whole;
+ *                 the answers count, and a token that holds bytes of an answer and of something else counts, too
  *
  * Without a tokenizer the ids are bytes. */
 #ifndef ZN_FORMATS_ENCODE_H
@@ -41,14 +40,19 @@ struct zn_document {
 };
 void zn_document_fini(struct zn_document *document);
 
+/* Whether the row is an example, which stands alone; else it is a document of a row of tokens. */
+bool zn_row_is_example(const struct zn_row *row);
+
 /* Appends the row's tokens. `place` stands for file and line in messages. Any number of threads at once. */
 zn_status zn_encode_row(zn_encoder *encoder, const struct zn_row *row, const char *place,
                         struct zn_document *document);
 
-/* Where the tokens of files go, piece by piece. Called in their order on the thread that asked for them. */
+/* Where the tokens of files go: documents piece by piece, examples one by one. Called in their order on the thread that
+ * asked for them. */
 struct zn_token_sink {
     void *self;
     zn_status (*put)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
+    zn_status (*put_example)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
     void (*progress)(void *self, uint64_t n_bytes); /* of all files so far; may be NULL */
 };
 

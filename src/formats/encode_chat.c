@@ -103,7 +103,7 @@ static zn_status add_conversation(const zn_encoder *encoder, const struct zn_cha
     ZN_TRY(mark_by_pieces(&c, &exact));
     if (!exact)
         ZN_TRY(mark_by_sides(&c, place));
-    return document_end(encoder, document, false, place);
+    return ZN_OK;
 }
 
 static zn_status open_chat(zn_encoder *encoder)

@@ -39,6 +39,7 @@ static zn_status run_part(void *self, void *job)
     const struct reader *r = self;
     struct encode_part *part = job;
     part->document.ids.n = part->document.n_counts = 0;
+    part->examples.ids.n = part->examples.n_counts = part->n_examples = 0;
     return part->is_text ? encode_text_piece(r->encoder, part) : encode_lines(r->encoder, part);
 }
 
@@ -48,6 +49,19 @@ static void part_fini(struct encode_part *part)
     part->data = NULL;
     part->capacity = 0;
     zn_document_fini(&part->document);
+    zn_document_fini(&part->examples);
+    free(part->borders);
+    part->borders = NULL;
+    part->n_examples = part->borders_capacity = 0;
+}
+
+static zn_status put_examples(const struct zn_token_sink *sink, const struct encode_part *part)
+{
+    const struct zn_document *d = &part->examples;
+    for (size_t i = 0, begin = 0; i < part->n_examples; begin = part->borders[i++])
+        if (part->borders[i] > begin)
+            ZN_TRY(sink->put_example(sink->self, d->ids.id + begin, d->counts + begin, part->borders[i] - begin));
+    return ZN_OK;
 }
 
 static zn_status take_part(void *self, void *job)
@@ -57,6 +71,7 @@ static zn_status take_part(void *self, void *job)
     const struct zn_document *d = &part->document;
     if (d->ids.n > 0)
         ZN_TRY(r->sink->put(r->sink->self, d->ids.id, d->counts, d->ids.n));
+    ZN_TRY(put_examples(r->sink, part));
     if (r->sink->progress)
         r->sink->progress(r->sink->self, part->at);
     r->under_way -= part->n;
@@ -75,9 +90,12 @@ static zn_status fill_part(struct encode_part *part, const struct encode_part *w
             return zn_fail(ZN_ERR_MEMORY, "%s: out of memory for %zu bytes of it", wanted->path, wanted->n);
         capacity = wanted->n;
     }
-    struct zn_document document = part->document; /* its memory is used again */
+    struct encode_part before = *part; /* its memory is used again */
     *part = *wanted;
-    part->document = document;
+    part->document = before.document;
+    part->examples = before.examples;
+    part->borders = before.borders;
+    part->borders_capacity = before.borders_capacity;
     part->data = room;
     part->capacity = capacity;
     if (part->n > 0)

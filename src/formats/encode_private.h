@@ -36,6 +36,9 @@ struct encode_part {
     size_t n, capacity;
     uint64_t at; /* bytes of all files up to its end */
     struct zn_document document;
+    struct zn_document examples; /* one after another */
+    size_t *borders;             /* where each ends among their tokens */
+    size_t n_examples, borders_capacity;
 };
 zn_status encode_text_piece(const zn_encoder *encoder, struct encode_part *part);
 zn_status encode_lines(zn_encoder *encoder, struct encode_part *part);

@@ -12,13 +12,18 @@
 #include "base/files.h"
 #include "formats/token_format.h"
 
-enum { CACHE_VERSION = 1, MASK_MAGIC = 0x4b4d4e5a /* "ZNMK" */, MASK_BUFFER = 16 * 1024 };
+enum { CACHE_VERSION = 2, MASK_MAGIC = 0x4b4d4e5a /* "ZNMK" */, MASK_BUFFER = 16 * 1024, MARKS_A_BYTE = 4 };
 
 struct mask_header {
     uint32_t magic, version;
     uint64_t key_low, key_high;
-    uint64_t n_tokens, n_counting;
+    uint64_t n_tokens, n_counting, n_examples;
 };
+
+static uint64_t mask_file_bytes(uint64_t n_tokens)
+{
+    return sizeof(struct mask_header) + (n_tokens + MARKS_A_BYTE - 1) / MARKS_A_BYTE;
+}
 
 /* ---- Keys ---- */
 
@@ -72,6 +77,8 @@ static zn_status hash_all(XXH3_state_t *state, const struct zn_cache_options *op
     add_bytes(state, facts, sizeof facts);
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !options->bytes; i++)
         ZN_TRY(add_contents(state, options->model_folder, names[i]));
+    for (size_t i = 0; i < options->n_map; i++)
+        add_bytes(state, options->map[i], strlen(options->map[i]));
     for (size_t i = 0; i < n_files; i++)
         ZN_TRY(add_file(state, &files[i]));
     return ZN_OK;
@@ -91,10 +98,13 @@ zn_status zn_cache_key_of(const struct zn_cache_options *options, const struct z
     return status;
 }
 
-static zn_status cache_path(const char *folder, const struct zn_cache_key *key, const char *end, char **path)
+static zn_status cache_path(const char *folder, const struct zn_cache_key *key, zn_cache_part part, const char *end,
+                            char **path)
 {
+    static const char *const parts[] = {[ZN_CACHE_DOCUMENTS] = "", [ZN_CACHE_EXAMPLES] = "-examples"};
     char name[64];
-    snprintf(name, sizeof name, "%016llx%016llx%s", (unsigned long long)key->high, (unsigned long long)key->low, end);
+    snprintf(name, sizeof name, "%016llx%016llx%s%s", (unsigned long long)key->high, (unsigned long long)key->low,
+             parts[part], end);
     return zn_path_join(folder, name, path);
 }
 
@@ -124,23 +134,24 @@ static zn_status check_cache(struct zn_token_cache *cache, uint64_t ids_bytes, u
     cache->id_bytes = ids[0] == TOKEN_MAGIC_16 ? 2 : 4;
     cache->n_tokens = ids[2];
     cache->n_counting = (int64_t)mask.n_counting;
+    cache->n_examples = (int64_t)mask.n_examples;
     *fits = mask.magic == MASK_MAGIC && mask.version == CACHE_VERSION && mask.key_low == key->low &&
-            mask.key_high == key->high && mask.n_tokens == ids[2] && mask.n_counting <= mask.n_tokens &&
+            mask.key_high == key->high && mask.n_tokens == ids[2] && mask.n_counting <= mask.n_tokens && mask.n_examples <= mask.n_tokens &&
             (ids[0] == TOKEN_MAGIC_16 || ids[0] == TOKEN_MAGIC_32) &&
             ids_bytes == TOKEN_HEADER_BYTES + (uint64_t)ids[2] * cache->id_bytes &&
-            mask_bytes == sizeof mask + ((uint64_t)ids[2] + 7) / 8;
+            mask_bytes == mask_file_bytes(ids[2]);
     return ZN_OK;
 }
 
-zn_status zn_token_cache_open(const char *folder, const struct zn_cache_key *key, struct zn_token_cache *cache,
-                              bool *found)
+zn_status zn_token_cache_open(const char *folder, const struct zn_cache_key *key, zn_cache_part part,
+                              struct zn_token_cache *cache, bool *found)
 {
     struct zn_token_cache c = {.ids_fd = -1, .mask_fd = -1};
     char *mask_path;
     uint64_t ids_bytes, mask_bytes;
     *found = false;
-    ZN_TRY(cache_path(folder, key, ".mask", &mask_path));
-    zn_status status = cache_path(folder, key, ".bin", &c.path);
+    ZN_TRY(cache_path(folder, key, part, ".mask", &mask_path));
+    zn_status status = cache_path(folder, key, part, ".bin", &c.path);
     if (status == ZN_OK && zn_file_exists(mask_path) && zn_file_exists(c.path)) {
         status = zn_file_open(c.path, &c.ids_fd, &ids_bytes);
         if (status == ZN_OK)
@@ -158,18 +169,27 @@ zn_status zn_token_cache_open(const char *folder, const struct zn_cache_key *key
     return ZN_OK;
 }
 
-zn_status zn_token_cache_counts(const struct zn_token_cache *cache, int64_t first, int64_t n, uint8_t *counts)
+zn_status zn_token_cache_marks(const struct zn_token_cache *cache, int64_t first, int64_t n, uint8_t *marks)
 {
     uint8_t bits[4096];
     for (int64_t done = 0; done < n;) {
-        int64_t at = first + done, chunk = (int64_t)sizeof bits * 8 - at % 8;
+        int64_t at = first + done, chunk = (int64_t)sizeof bits * MARKS_A_BYTE - at % MARKS_A_BYTE;
         chunk = chunk < n - done ? chunk : n - done;
-        ZN_TRY(zn_pread_all(cache->mask_fd, cache->path, bits, (size_t)((at % 8 + chunk + 7) / 8),
-                            sizeof(struct mask_header) + (uint64_t)at / 8));
+        ZN_TRY(zn_pread_all(cache->mask_fd, cache->path, bits,
+                            (size_t)((at % MARKS_A_BYTE + chunk + MARKS_A_BYTE - 1) / MARKS_A_BYTE),
+                            sizeof(struct mask_header) + (uint64_t)at / MARKS_A_BYTE));
         for (int64_t i = 0; i < chunk; i++)
-            counts[done + i] = bits[(at % 8 + i) / 8] >> (at + i) % 8 & 1;
+            marks[done + i] = bits[(at % MARKS_A_BYTE + i) / MARKS_A_BYTE] >> 2 * ((at + i) % MARKS_A_BYTE) & 3;
         done += chunk;
     }
+    return ZN_OK;
+}
+
+zn_status zn_token_cache_counts(const struct zn_token_cache *cache, int64_t first, int64_t n, uint8_t *counts)
+{
+    ZN_TRY(zn_token_cache_marks(cache, first, n, counts));
+    for (int64_t i = 0; i < n; i++)
+        counts[i] &= ZN_MARK_COUNTS;
     return ZN_OK;
 }
 
@@ -180,10 +200,12 @@ struct zn_cache_writer {
     zn_new_file *mask;
     struct zn_cache_key key;
     char *path;
-    int64_t n_tokens, n_counting;
+    zn_cache_part part;
+    int64_t n_tokens, n_counting, n_examples;
+    uint8_t begins;   /* the mark of the next token */
     uint64_t mask_at; /* where the buffer goes */
     uint8_t bits[MASK_BUFFER];
-    size_t n_bits;
+    size_t n_marks; /* in the buffer */
 };
 
 static zn_status open_files(zn_cache_writer *w, const char *folder, int64_t vocab_size)
@@ -196,21 +218,22 @@ static zn_status open_files(zn_cache_writer *w, const char *folder, int64_t voca
     }
     char *mask_path;
     ZN_TRY(zn_folder_create(folder));
-    ZN_TRY(cache_path(folder, &w->key, ".bin", &w->path));
+    ZN_TRY(cache_path(folder, &w->key, w->part, ".bin", &w->path));
     ZN_TRY(zn_token_writer_create(w->path, vocab_size, &w->ids));
-    ZN_TRY(cache_path(folder, &w->key, ".mask", &mask_path));
+    ZN_TRY(cache_path(folder, &w->key, w->part, ".mask", &mask_path));
     zn_status status = zn_new_file_create(mask_path, &w->mask);
     free(mask_path);
     return status;
 }
 
-zn_status zn_cache_writer_create(const char *folder, const struct zn_cache_key *key, int64_t vocab_size,
-                                 zn_cache_writer **writer)
+zn_status zn_cache_writer_create(const char *folder, const struct zn_cache_key *key, zn_cache_part part,
+                                 int64_t vocab_size, zn_cache_writer **writer)
 {
     zn_cache_writer *w = calloc(1, sizeof *w);
     if (!w)
         return zn_fail(ZN_ERR_MEMORY, "out of memory for the tokens");
     w->key = *key;
+    w->part = part;
     w->mask_at = sizeof(struct mask_header);
     zn_status status = open_files(w, folder, vocab_size);
     if (status != ZN_OK) {
@@ -233,23 +256,31 @@ void zn_cache_writer_destroy(zn_cache_writer *writer)
 
 static zn_status flush_bits(zn_cache_writer *w)
 {
-    size_t n_bytes = (w->n_bits + 7) / 8;
+    size_t n_bytes = (w->n_marks + MARKS_A_BYTE - 1) / MARKS_A_BYTE;
     ZN_TRY(zn_new_file_write(w->mask, w->bits, n_bytes, w->mask_at));
     w->mask_at += n_bytes;
-    w->n_bits = 0;
+    w->n_marks = 0;
     memset(w->bits, 0, sizeof w->bits);
     return ZN_OK;
+}
+
+void zn_cache_writer_begin_example(zn_cache_writer *writer)
+{
+    writer->begins = ZN_MARK_BEGINS;
 }
 
 zn_status zn_cache_writer_append(zn_cache_writer *writer, const int32_t *ids, const uint8_t *counts, size_t n)
 {
     ZN_TRY(zn_token_writer_append(writer->ids, ids, (int64_t)n));
     for (size_t i = 0; i < n; i++) {
-        if (writer->n_bits == 8 * sizeof writer->bits)
+        if (writer->n_marks == MARKS_A_BYTE * sizeof writer->bits)
             ZN_TRY(flush_bits(writer));
-        writer->bits[writer->n_bits / 8] |= (uint8_t)(counts[i] << writer->n_bits % 8);
-        writer->n_bits++;
+        uint8_t mark = (uint8_t)((counts[i] ? ZN_MARK_COUNTS : 0) | writer->begins);
+        writer->bits[writer->n_marks / MARKS_A_BYTE] |= (uint8_t)(mark << 2 * (writer->n_marks % MARKS_A_BYTE));
+        writer->n_marks++;
         writer->n_counting += counts[i];
+        writer->n_examples += writer->begins != 0;
+        writer->begins = 0;
     }
     writer->n_tokens += (int64_t)n;
     return ZN_OK;
@@ -259,9 +290,11 @@ zn_status zn_cache_writer_finish(zn_cache_writer *writer, struct zn_token_cache 
 {
     const struct mask_header header = {.magic = MASK_MAGIC, .version = CACHE_VERSION, .key_low = writer->key.low,
                                        .key_high = writer->key.high, .n_tokens = (uint64_t)writer->n_tokens,
-                                       .n_counting = (uint64_t)writer->n_counting};
+                                       .n_counting = (uint64_t)writer->n_counting,
+                                       .n_examples = (uint64_t)writer->n_examples};
     struct zn_token_cache c = {.ids_fd = -1, .mask_fd = -1, .n_tokens = writer->n_tokens,
-                               .n_counting = writer->n_counting, .id_bytes = zn_token_writer_id_bytes(writer->ids)};
+                               .n_counting = writer->n_counting, .n_examples = writer->n_examples,
+                               .id_bytes = zn_token_writer_id_bytes(writer->ids)};
     zn_status status = flush_bits(writer);
     if (status == ZN_OK)
         status = zn_new_file_write(writer->mask, &header, sizeof header, 0);

@@ -236,43 +236,16 @@ static const struct data_file *find_file(const zn_token_source *source, int64_t 
     return &source->files[low];
 }
 
-static zn_status check_id(const zn_token_source *source, const char *path, int64_t at, uint32_t id)
-{
-    int64_t limit = source->options.vocab_size;
-    if (limit == 0 || limit > (int64_t)INT32_MAX + 1)
-        limit = (int64_t)INT32_MAX + 1;
-    if (id >= limit)
-        return zn_fail(ZN_ERR_INPUT, "%s: token %lld has id %u, outside the vocabulary of %lld", path,
-                       (long long)at, id, (long long)limit);
-    return ZN_OK;
-}
-
-static uint32_t id_at(const unsigned char *ids, size_t id_bytes, int64_t i)
-{
-    uint32_t id = 0;
-    memcpy(&id, ids + (size_t)i * id_bytes, id_bytes);
-    return id;
-}
-
-/* Ids first … first+n of the open file, through a small buffer. */
+/* Ids first … first+n of the open file. */
 static zn_status read_ids(const zn_token_source *source, const struct data_file *file, int fd, int64_t first,
                           int64_t n_ids, int32_t *out)
 {
-    const char *path = file->cache.path ? file->cache.path : file->path;
-    unsigned char buffer[16 * 1024];
-    int64_t chunk = (int64_t)(sizeof buffer / file->id_bytes);
-    for (int64_t done = 0; done < n_ids;) {
-        int64_t n = n_ids - done < chunk ? n_ids - done : chunk;
-        ZN_TRY(zn_pread_all(fd, path, buffer, (size_t)n * file->id_bytes,
-                            file->data + (uint64_t)(first + done) * file->id_bytes));
-        for (int64_t i = 0; i < n; i++) {
-            uint32_t id = id_at(buffer, file->id_bytes, i);
-            ZN_TRY(check_id(source, path, first + done + i, id));
-            out[done + i] = (int32_t)id;
-        }
-        done += n;
-    }
-    return ZN_OK;
+    const struct token_ids ids = {.path = file->cache.path ? file->cache.path : file->path,
+                                  .fd = fd,
+                                  .data = file->data,
+                                  .id_bytes = file->id_bytes,
+                                  .vocab_size = source->options.vocab_size};
+    return token_ids_read(&ids, first, n_ids, out);
 }
 
 /* As many of the n tokens from `first` (of all) as this file has. */
@@ -294,7 +267,7 @@ static zn_status read_file(const zn_token_source *source, const struct data_file
         ZN_TRY(status);
     }
     if (n_ids < n) {
-        ZN_TRY(check_id(source, file->path, file->n_ids, (uint32_t)source->options.end_of_text));
+        ZN_TRY(token_id_check(source->options.vocab_size, file->path, file->n_ids, (uint32_t)source->options.end_of_text));
         out[n - 1] = source->options.end_of_text;
     }
     *n_read = n;
@@ -339,6 +312,26 @@ zn_status zn_tokens_read(const zn_token_source *source, int64_t first, int64_t n
         n_tokens -= n;
     }
     return ZN_OK;
+}
+
+zn_status zn_tokens_hash(const zn_token_source *source, uint64_t *hash)
+{
+    enum { CHUNK = 32 * 1024 };
+    int32_t ids[CHUNK];
+    uint8_t counts[CHUNK];
+    struct token_hash h;
+    ZN_TRY(token_hash_init(&h));
+    zn_status status = ZN_OK;
+    for (int64_t at = 0; at < source->n_tokens && status == ZN_OK; at += CHUNK) {
+        int64_t n = source->n_tokens - at < CHUNK ? source->n_tokens - at : CHUNK;
+        status = zn_tokens_read(source, at, n, ids);
+        if (status == ZN_OK)
+            status = zn_tokens_read_counts(source, at, n, counts);
+        if (status == ZN_OK)
+            token_hash_add(&h, ids, counts, n);
+    }
+    *hash = token_hash_fini(&h);
+    return status;
 }
 
 /* ---- Windows ---- */

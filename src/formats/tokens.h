@@ -53,6 +53,10 @@ zn_status zn_tokens_read(const zn_token_source *source, int64_t first, int64_t n
 /* Whether tokens first … first+n count as targets: a byte for each, 0 or 1. */
 zn_status zn_tokens_read_counts(const zn_token_source *source, int64_t first, int64_t n_tokens, uint8_t *counts);
 
+/* Of every token and whether it counts, so that other data are known as such. Reads all of it: an id outside the
+ * vocabulary is found here. */
+zn_status zn_tokens_hash(const zn_token_source *source, uint64_t *hash);
+
 /* Windows of T inputs and their T targets: window i is tokens i·T … i·T+T, both ends included. Less
  * data than one window is an error. `counts` may be NULL. */
 zn_status zn_tokens_n_windows(const zn_token_source *source, int64_t length, int64_t *n_windows);

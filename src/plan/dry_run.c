@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 
-static zn_status run_step(zn_engine *engine, int64_t n_batches, const int32_t *tokens)
+static zn_status run_step(zn_engine *engine, int64_t n_batches, const struct zn_micro_batch *batch)
 {
     struct zn_verdict verdict;
-    const int32_t **all = calloc((size_t)n_batches, sizeof *all);
+    struct zn_micro_batch *all = calloc((size_t)n_batches, sizeof *all);
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n_batches);
     for (int64_t a = 0; a < n_batches; a++)
-        all[a] = tokens;
-    zn_status status = zn_engine_step(
-        engine, &(struct zn_step){.ids = all, .targets = all, .scale = 1, .loss_scale = 1}, &verdict);
+        all[a] = *batch;
+    zn_status status =
+        zn_engine_step(engine, &(struct zn_step){.batches = all, .scale = 1, .loss_scale = 1}, &verdict);
     free(all);
     return status;
 }
@@ -22,10 +22,12 @@ static zn_status run_passes(zn_engine *engine, const struct zn_engine_options *o
                             const int32_t *tokens)
 {
     double loss;
+    const struct zn_micro_batch batch = {
+        .ids = tokens, .targets = tokens, .position_ids = options->has_examples ? tokens : NULL};
     if (options->trains)
-        ZN_TRY(run_step(engine, options->accumulate, tokens));
+        ZN_TRY(run_step(engine, options->accumulate, &batch));
     if (options->evaluates || !options->trains)
-        ZN_TRY(zn_engine_evaluate(engine, tokens, tokens, &loss));
+        ZN_TRY(zn_engine_evaluate(engine, &batch, &loss));
     return ZN_OK;
 }
 

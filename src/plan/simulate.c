@@ -145,7 +145,7 @@ static int n_steps(const struct sim *s)
     return s->world.host ? 3 : 2;
 }
 
-static zn_status run_steps(struct sim *s, zn_engine *engine, const int32_t *const *tokens,
+static zn_status run_steps(struct sim *s, zn_engine *engine, const struct zn_micro_batch *batches,
                            const struct zn_sim_trace *trace, struct zn_sim_step *step)
 {
     struct zn_sim_step before = {0};
@@ -153,8 +153,7 @@ static zn_status run_steps(struct sim *s, zn_engine *engine, const int32_t *cons
         struct zn_verdict verdict;
         before = so_far(s, engine);
         zn_timeline_start(s->timeline, before.seconds);
-        ZN_TRY(zn_engine_step(engine, &(struct zn_step){.ids = tokens, .targets = tokens, .scale = 1, .loss_scale = 1},
-                              &verdict));
+        ZN_TRY(zn_engine_step(engine, &(struct zn_step){.batches = batches, .scale = 1, .loss_scale = 1}, &verdict));
         ZN_TRY(s->world.device->ops->synchronize(s->world.device));
     }
     *step = extended((struct zn_sim_step){0}, 1, so_far(s, engine), before);
@@ -170,25 +169,25 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
     struct sim s;
     zn_engine *engine = NULL;
     size_t n_tokens = (size_t)(options->micro_batch * options->time);
-    int32_t *batch = calloc(n_tokens, sizeof *batch);
-    const int32_t **tokens = calloc((size_t)options->accumulate, sizeof *tokens);
+    int32_t *tokens = calloc(n_tokens, sizeof *tokens);
+    struct zn_micro_batch *batches = calloc((size_t)options->accumulate, sizeof *batches);
     zn_status status = ZN_OK;
-    if (!batch || !tokens)
+    if (!batches || !tokens)
         status = zn_fail(ZN_ERR_MEMORY, "no memory for %lld batches of %zu tokens", (long long)options->accumulate,
                          n_tokens);
-    for (int64_t a = 0; tokens && a < options->accumulate; a++)
-        tokens[a] = batch;
+    for (int64_t a = 0; batches && a < options->accumulate; a++)
+        batches[a] = (struct zn_micro_batch){.ids = tokens, .targets = tokens};
     if (status == ZN_OK)
         status = sim_init(&s, machine, options, plan->swap_bytes, trace != NULL);
     if (status == ZN_OK) {
         status = zn_engine_create(&s.world, module, options, plan, &engine);
         if (status == ZN_OK)
-            status = run_steps(&s, engine, tokens, trace, step);
+            status = run_steps(&s, engine, batches, trace, step);
         zn_engine_destroy(engine);
         sim_fini(&s);
     }
+    free(batches);
     free(tokens);
-    free(batch);
     return status;
 }
 

@@ -9,8 +9,6 @@
 
 enum {
     MAX_PARTS = 64,
-    SAMPLE_TOKENS = 64, /* tokens at each of so many places of the data */
-    SAMPLE_PLACES = 16,
     SAMPLE_BYTES = 64 /* at the start of each tensor */
 };
 
@@ -71,6 +69,7 @@ static void add_options(struct fingerprint *f, const struct zn_train_options *o,
     add(f, "--steps", "%lld", (long long)o->steps);
     add(f, "--micro-batch", "%lld", (long long)e->micro_batch);
     add(f, "--accumulate", "%lld", (long long)e->accumulate);
+    add(f, "--packing", "%s %d", o->packing ? o->packing : "", o->truncate_rows);
     add(f, "--seq-len", "%lld", (long long)e->time);
     add(f, "--prefetch-bytes", "%zu %zu", e->prefetch_bytes, e->reuse_bytes);
     add(f, "--persist-below", "%zu", e->persist_bytes);
@@ -131,44 +130,27 @@ static zn_status hash_weights(const zn_model_files *files, uint64_t *hash)
     return ZN_OK;
 }
 
-zn_status zn_data_fingerprint(const zn_token_source *data, uint64_t *hash)
-{
-    *hash = 0;
-    if (!data)
-        return ZN_OK;
-    int64_t total = zn_tokens_total(data), n = total < SAMPLE_TOKENS ? total : SAMPLE_TOKENS;
-    *hash = zn_random_bits((uint64_t)total, zn_tokens_n_files(data));
-    for (int i = 0; i < SAMPLE_PLACES; i++) {
-        int32_t ids[SAMPLE_TOKENS];
-        ZN_TRY(zn_tokens_read(data, (total - n) / (SAMPLE_PLACES - 1) * i, n, ids));
-        *hash = mix(*hash, (const unsigned char *)ids, (size_t)n * sizeof *ids);
-    }
-    return ZN_OK;
-}
-
 static zn_status take_fingerprint(const struct zn_run *run, const struct zn_train_options *options,
-                                  const struct zn_engine_options *engine, const zn_token_source *data,
-                                  const zn_token_source *eval_data, struct fingerprint *f)
+                                  const struct zn_engine_options *engine, const struct zn_data *data,
+                                  const struct zn_data *eval_data, struct fingerprint *f)
 {
-    uint64_t config, weights, tokens, held_out;
+    uint64_t config, weights;
     *f = (struct fingerprint){0};
     ZN_TRY(hash_config(run->config, &config));
     ZN_TRY(hash_weights(run->files, &weights));
-    ZN_TRY(zn_data_fingerprint(data, &tokens));
-    ZN_TRY(zn_data_fingerprint(eval_data, &held_out));
     add(f, "the program's version", "%s", zn_version());
     add_hash(f, "the model's config.json", config);
     add_hash(f, "the model's weights", weights);
-    add_hash(f, "the data", tokens);
-    add_hash(f, "the held-out data", held_out);
+    add_hash(f, "the data", data->hash);
+    add_hash(f, "the held-out data", eval_data->hash);
     add_options(f, options, engine);
     add(f, "--resume", "%lld", run->checkpoint ? (long long)run->checkpoint->state.step : -1);
     return f->status;
 }
 
 zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_train_options *options,
-                          const struct zn_engine_options *engine, const zn_token_source *data,
-                          const zn_token_source *eval_data)
+                          const struct zn_engine_options *engine, const struct zn_data *data,
+                          const struct zn_data *eval_data)
 {
     struct fingerprint mine;
     int n_ranks = zn_comm_n_ranks(run->comm);

@@ -2,56 +2,75 @@
 #include "train/batch.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t time)
+zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t max_time)
 {
-    size_t n = (size_t)(rows * time);
-    *batch = (struct zn_host_batch){.rows = rows, .time = time};
+    size_t n = (size_t)(rows * max_time);
+    *batch = (struct zn_host_batch){.rows = rows, .max_time = max_time};
     batch->ids = calloc(n, sizeof(int32_t));
     batch->targets = calloc(n, sizeof(int32_t));
-    batch->window = calloc((size_t)time + 1, sizeof(int32_t));
-    batch->counts = calloc((size_t)time + 1, 1);
-    if (batch->ids && batch->targets && batch->window && batch->counts)
+    batch->position_ids = calloc(n, sizeof(int32_t));
+    batch->window = calloc((size_t)max_time + 1, sizeof(int32_t));
+    batch->counts = calloc((size_t)max_time + 1, 1);
+    if (batch->ids && batch->targets && batch->position_ids && batch->window && batch->counts)
         return ZN_OK;
     zn_host_batch_fini(batch);
     return zn_fail(ZN_ERR_MEMORY, "no memory for a batch of %lld × %lld tokens", (long long)rows,
-                   (long long)time);
+                   (long long)max_time);
 }
 
 void zn_host_batch_fini(struct zn_host_batch *batch)
 {
     free(batch->ids);
     free(batch->targets);
+    free(batch->position_ids);
     free(batch->window);
     free(batch->counts);
     *batch = (struct zn_host_batch){0};
 }
 
-zn_status zn_host_batch_fill(struct zn_host_batch *batch, int64_t row, const zn_token_source *source,
-                             int64_t i)
+static void ignore_row(const struct zn_window_row *row)
 {
-    size_t n_bytes = (size_t)batch->time * sizeof(int32_t);
-    int32_t *targets = batch->targets + row * batch->time;
-    ZN_TRY(zn_tokens_window(source, i, batch->time, batch->window, batch->counts));
-    memcpy(batch->ids + row * batch->time, batch->window, n_bytes);
-    for (int64_t t = 0; t < batch->time; t++)
-        targets[t] = batch->counts[t + 1] ? batch->window[t + 1] : -1;
-    return ZN_OK;
-}
-
-void zn_host_batch_ignore(struct zn_host_batch *batch, int64_t row)
-{
-    for (int64_t t = 0; t < batch->time; t++) {
-        batch->ids[row * batch->time + t] = 0;
-        batch->targets[row * batch->time + t] = -1;
+    for (int64_t t = 0; t < row->time; t++) {
+        row->ids[t] = row->position_ids[t] = 0;
+        row->targets[t] = -1;
     }
 }
 
-int64_t zn_host_batch_n_targets(const struct zn_host_batch *batch)
+zn_status zn_host_batch_fill(struct zn_host_batch *batch, const zn_windows *windows, const int64_t *which)
 {
-    int64_t n = 0;
+    batch->time = 1;
+    batch->n_tokens = batch->n_targets = 0;
+    batch->has_examples = zn_windows_has_examples(windows);
+    for (int64_t r = 0; r < batch->rows; r++) {
+        int64_t time = which[r] >= 0 ? zn_windows_time(windows, which[r]) : 1;
+        batch->time = time > batch->time ? time : batch->time;
+    }
+    if (!batch->has_examples) /* ranks without a window take part with an empty one */
+        batch->time = batch->max_time;
+    for (int64_t r = 0; r < batch->rows; r++) {
+        int64_t at = r * batch->time, n_tokens = 0;
+        const struct zn_window_row row = {.time = batch->time,
+                                          .ids = batch->ids + at,
+                                          .targets = batch->targets + at,
+                                          .position_ids = batch->position_ids + at,
+                                          .window = batch->window,
+                                          .counts = batch->counts};
+        if (which[r] >= 0)
+            ZN_TRY(zn_windows_fill(windows, which[r], &row, &n_tokens));
+        else
+            ignore_row(&row);
+        batch->n_tokens += n_tokens;
+    }
     for (int64_t i = 0; i < batch->rows * batch->time; i++)
-        n += batch->targets[i] >= 0;
-    return n;
+        batch->n_targets += batch->targets[i] >= 0;
+    return ZN_OK;
+}
+
+struct zn_micro_batch zn_host_batch_view(const struct zn_host_batch *batch)
+{
+    return (struct zn_micro_batch){.ids = batch->ids,
+                                   .targets = batch->targets,
+                                   .position_ids = batch->has_examples ? batch->position_ids : NULL,
+                                   .time = batch->time};
 }

@@ -1,27 +1,29 @@
-/* A micro-batch on the host: rows of T inputs and their T targets. */
+/* A micro-batch on the host: rows of inputs and their targets, from windows of the data. */
 #ifndef ZN_TRAIN_BATCH_H
 #define ZN_TRAIN_BATCH_H
 
-#include "formats/tokens.h"
+#include "train/windows.h"
+#include "zero/engine.h"
 
 struct zn_host_batch {
-    int64_t rows, time;
-    int32_t *ids, *targets; /* (rows, time); target -1: does not count */
-    int32_t *window;        /* time + 1 */
-    uint8_t *counts;        /* time + 1 */
+    int64_t rows, max_time;
+    int32_t *ids, *targets, *position_ids; /* (rows, time); target -1: does not count */
+    int32_t *window;                       /* max_time + 1 */
+    uint8_t *counts;                       /* max_time + 1 */
+    /* Of what it holds. */
+    int64_t time;      /* of its longest window */
+    int64_t n_tokens;  /* places that are no padding */
+    int64_t n_targets; /* that count */
+    bool has_examples;
 };
 
-zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t time);
+zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t max_time);
 void zn_host_batch_fini(struct zn_host_batch *batch);
 
-/* Row ← window i of the source. Blocks on the file. */
-zn_status zn_host_batch_fill(struct zn_host_batch *batch, int64_t row, const zn_token_source *source,
-                             int64_t i);
+/* Row r ← window which[r]; -1: a row that counts for nothing. Blocks on files. */
+zn_status zn_host_batch_fill(struct zn_host_batch *batch, const zn_windows *windows, const int64_t *which);
 
-/* A row that counts for nothing. */
-void zn_host_batch_ignore(struct zn_host_batch *batch, int64_t row);
-
-/* How many targets count. */
-int64_t zn_host_batch_n_targets(const struct zn_host_batch *batch);
+/* As the engine takes it; lives as long as the batch. */
+struct zn_micro_batch zn_host_batch_view(const struct zn_host_batch *batch);
 
 #endif

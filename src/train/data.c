@@ -1,23 +1,52 @@
-/* From paths to one row of tokens. Files that have to be encoded and follow one another make one cache. */
+/* From paths to a row of tokens and a list of examples. Files that have to be encoded and follow one another make one cache. */
 #include "train/data.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "base/size.h"
+#include "base/rng.h"
 #include "formats/encode.h"
 
 static const double SECONDS_BETWEEN_NOTES = 5;
 
+static const char *const packings[] = {
+    [ZN_PACKING_BEST_FIT] = "best-fit", [ZN_PACKING_NONE] = "none", [ZN_PACKING_STREAM] = "stream"};
+
+zn_status zn_packing_parse(const char *name, zn_packing *packing)
+{
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name ? name : "best-fit", packings[i]) == 0) {
+            *packing = (zn_packing)i;
+            return ZN_OK;
+        }
+    }
+    return zn_fail(ZN_ERR_USAGE, "--packing: '%s' is not one of best-fit, none, stream", name);
+}
+
+const char *zn_packing_name(zn_packing packing)
+{
+    return packings[packing];
+}
+
+zn_status zn_packing_check(const char *given, bool has_examples)
+{
+    if (!given || has_examples || strcmp(given, "stream") == 0)
+        return ZN_OK;
+    return zn_fail(ZN_ERR_USAGE, "--packing %s: the data hold no rows that are examples (prompts with completions, or "
+                   "messages); text and token files are always a stream", given);
+}
+
 struct opening {
     const struct zn_run *run;
-    const char *folder, *cache;
-    bool may_encode, bytes;
+    const struct zn_data_options *options;
+    bool bytes;
     int64_t vocabulary;
     int32_t config_end, end_of_text; /* as config.json says, and as it is; -1: none */
     zn_tokenizer *tokenizer; /* opened when it is needed */
-    zn_token_source *source;
+    struct zn_data data;
 };
 
 static bool holds(const char *folder, const char *name)
@@ -40,7 +69,7 @@ static zn_status open_tokenizer(struct opening *o)
 {
     if (o->tokenizer || o->bytes)
         return ZN_OK;
-    ZN_TRY(zn_tokenizer_open(o->folder, &o->tokenizer));
+    ZN_TRY(zn_tokenizer_open(o->options->folder, &o->tokenizer));
     if (zn_tokenizer_eos(o->tokenizer) >= 0)
         o->end_of_text = zn_tokenizer_eos(o->tokenizer);
     return ZN_OK;
@@ -50,7 +79,7 @@ static zn_status open_tokenizer(struct opening *o)
 
 struct progress {
     const struct zn_run *run;
-    zn_cache_writer *writer;
+    zn_cache_writer *writers[ZN_N_CACHE_PARTS];
     uint64_t n_bytes; /* of all files */
     int64_t n_tokens;
     double next; /* when to say how far it is */
@@ -60,7 +89,15 @@ static zn_status put_tokens(void *self, const int32_t *ids, const uint8_t *count
 {
     struct progress *p = self;
     p->n_tokens += (int64_t)n;
-    return zn_cache_writer_append(p->writer, ids, counts, n);
+    return zn_cache_writer_append(p->writers[ZN_CACHE_DOCUMENTS], ids, counts, n);
+}
+
+static zn_status put_example(void *self, const int32_t *ids, const uint8_t *counts, size_t n)
+{
+    struct progress *p = self;
+    p->n_tokens += (int64_t)n;
+    zn_cache_writer_begin_example(p->writers[ZN_CACHE_EXAMPLES]);
+    return zn_cache_writer_append(p->writers[ZN_CACHE_EXAMPLES], ids, counts, n);
 }
 
 static void say_progress(void *self, uint64_t n_bytes)
@@ -101,7 +138,8 @@ static zn_status encode_files(const struct opening *o, const struct zn_data_file
     const struct zn_encoder_options options = {.tokenizer = o->tokenizer, .vocab_size = o->vocabulary,
                                                .end_of_text = o->end_of_text,
                                                .n_threads = encoding_threads(o->run)};
-    const struct zn_token_sink sink = {.self = p, .put = put_tokens, .progress = say_progress};
+    const struct zn_token_sink sink = {
+        .self = p, .put = put_tokens, .put_example = put_example, .progress = say_progress};
     zn_encoder *encoder;
     ZN_TRY(sum_bytes(files, n_files, &p->n_bytes));
     ZN_TRY(zn_encoder_create(&options, &encoder));
@@ -111,17 +149,39 @@ static zn_status encode_files(const struct opening *o, const struct zn_data_file
     return status;
 }
 
-static zn_status make_cache(struct opening *o, const struct zn_data_file *files, size_t n_files,
-                            const struct zn_cache_key *key, struct zn_token_cache *cache)
+static void close_caches(struct zn_token_cache *caches)
+{
+    for (int part = 0; part < ZN_N_CACHE_PARTS; part++)
+        zn_token_cache_close(&caches[part]);
+}
+
+static zn_status make_caches(struct opening *o, const struct zn_data_file *files, size_t n_files,
+                             const struct zn_cache_key *key, struct zn_token_cache *caches)
 {
     struct progress p = {.run = o->run};
     ZN_TRY(open_tokenizer(o));
-    ZN_TRY(zn_cache_writer_create(o->cache, key, o->vocabulary, &p.writer));
-    zn_status status = encode_files(o, files, n_files, &p);
+    zn_status status = ZN_OK;
+    for (int part = 0; part < ZN_N_CACHE_PARTS && status == ZN_OK; part++)
+        status = zn_cache_writer_create(o->options->cache, key, (zn_cache_part)part, o->vocabulary, &p.writers[part]);
     if (status == ZN_OK)
-        status = zn_cache_writer_finish(p.writer, cache);
-    zn_cache_writer_destroy(p.writer);
+        status = encode_files(o, files, n_files, &p);
+    for (int part = 0; part < ZN_N_CACHE_PARTS && status == ZN_OK; part++)
+        status = zn_cache_writer_finish(p.writers[part], &caches[part]);
+    for (int part = 0; part < ZN_N_CACHE_PARTS; part++)
+        zn_cache_writer_destroy(p.writers[part]);
     return status;
+}
+
+/* Both parts, or none. */
+static zn_status find_caches(const struct opening *o, const struct zn_cache_key *key, struct zn_token_cache *caches,
+                             bool *found)
+{
+    *found = o->options->cache != NULL;
+    for (int part = 0; part < ZN_N_CACHE_PARTS && *found; part++)
+        ZN_TRY(zn_token_cache_open(o->options->cache, key, (zn_cache_part)part, &caches[part], found));
+    if (!*found)
+        close_caches(caches);
+    return ZN_OK;
 }
 
 /* ---- Files ---- */
@@ -131,29 +191,44 @@ static bool is_encoded(const struct opening *o, const struct zn_data_file *file)
     return file->kind == ZN_DATA_JSONL || (file->kind == ZN_DATA_TEXT && !o->bytes);
 }
 
+/* Each cache that was taken over is closed in the list. */
+static zn_status add_documents(struct opening *o, const char *name, struct zn_token_cache *cache)
+{
+    if (cache->n_tokens == 0)
+        return ZN_OK;
+    ZN_TRY(zn_tokens_add_cache(o->data.stream, name, cache));
+    *cache = (struct zn_token_cache){.ids_fd = -1, .mask_fd = -1};
+    return ZN_OK;
+}
+
+static zn_status add_examples(struct opening *o, const char *name, struct zn_token_cache *cache)
+{
+    if (o->options->packing == ZN_PACKING_STREAM || cache->n_examples == 0)
+        return add_documents(o, name, cache);
+    ZN_TRY(zn_examples_add_cache(o->data.examples, cache));
+    *cache = (struct zn_token_cache){.ids_fd = -1, .mask_fd = -1};
+    return ZN_OK;
+}
+
 static zn_status add_encoded(struct opening *o, const struct zn_data_file *files, size_t n_files)
 {
-    const struct zn_cache_options options = {.model_folder = o->folder, .vocab_size = o->vocabulary,
+    const struct zn_cache_options options = {.model_folder = o->options->folder, .vocab_size = o->vocabulary,
                                              .end_of_text = o->config_end, .bytes = o->bytes};
     struct zn_cache_key key;
-    struct zn_token_cache cache = {.ids_fd = -1, .mask_fd = -1};
+    struct zn_token_cache caches[ZN_N_CACHE_PARTS] = {{.ids_fd = -1, .mask_fd = -1}, {.ids_fd = -1, .mask_fd = -1}};
+    const char *name = files[0].path;
     bool found = false;
     ZN_TRY(zn_cache_key_of(&options, files, n_files, &key));
-    if (o->cache)
-        ZN_TRY(zn_token_cache_open(o->cache, &key, &cache, &found));
-    if (!found && !o->may_encode)
+    ZN_TRY(find_caches(o, &key, caches, &found));
+    if (!found && !o->options->may_encode)
         return zn_fail(ZN_ERR_IO, "%s: does not hold the tokens of %s that rank 0 has put there; all ranks need the "
-                       "same output folder and data files", o->cache, files[0].path);
-    if (!found)
-        ZN_TRY(make_cache(o, files, n_files, &key, &cache));
-    zn_status status = ZN_OK;
-    if (cache.n_tokens > 0 && cache.n_counting == 0)
-        status = zn_fail(ZN_ERR_INPUT, "%s: no token counts as a target; messages of the role 'assistant' count",
-                         files[0].path);
+                       "same output folder and data files", o->options->cache, name);
+    zn_status status = found ? ZN_OK : make_caches(o, files, n_files, &key, caches);
     if (status == ZN_OK)
-        status = zn_tokens_add_cache(o->source, files[0].path, &cache);
-    if (status != ZN_OK)
-        zn_token_cache_close(&cache);
+        status = add_documents(o, name, &caches[ZN_CACHE_DOCUMENTS]);
+    if (status == ZN_OK)
+        status = add_examples(o, name, &caches[ZN_CACHE_EXAMPLES]);
+    close_caches(caches);
     return status;
 }
 
@@ -166,38 +241,62 @@ static zn_status add_files(struct opening *o, const struct zn_data_files *files)
         if (n > 0)
             ZN_TRY(add_encoded(o, &files->file[i], n));
         else
-            ZN_TRY(zn_tokens_add_file(o->source, &files->file[i]));
+            ZN_TRY(zn_tokens_add_file(o->data.stream, &files->file[i]));
         i += n > 0 ? n : 1;
     }
     return ZN_OK;
 }
 
-zn_status zn_run_open_data(const struct zn_run *run, const char *folder, const char *const *paths, size_t n_paths,
-                           const char *cache, bool may_encode, zn_token_source **source)
+void zn_data_close(struct zn_data *data)
+{
+    zn_tokens_close(data->stream);
+    zn_examples_close(data->examples);
+    *data = (struct zn_data){0};
+}
+
+static zn_status hash_data(struct zn_data *data)
+{
+    uint64_t stream, examples;
+    ZN_TRY(zn_tokens_hash(data->stream, &stream));
+    ZN_TRY(zn_examples_hash(data->examples, &examples));
+    data->hash = zn_random_bits(stream, examples);
+    return ZN_OK;
+}
+
+static zn_status open_all(struct opening *o)
+{
+    const struct zn_token_source_options options = {.vocab_size = o->vocabulary, .end_of_text = o->end_of_text,
+                                                    .bytes = o->bytes};
+    struct zn_data_files files = {0};
+    zn_status status = zn_data_files_list(o->options->paths, o->options->n_paths, &files);
+    if (status == ZN_OK)
+        status = zn_tokens_create(&options, &o->data.stream);
+    if (status == ZN_OK)
+        status = zn_examples_create(&o->data.examples);
+    if (status == ZN_OK)
+        status = add_files(o, &files);
+    if (status == ZN_OK && zn_examples_n(o->data.examples) == 0)
+        status = zn_tokens_check(o->data.stream, o->options->paths, o->options->n_paths);
+    if (status == ZN_OK)
+        status = hash_data(&o->data);
+    zn_data_files_fini(&files);
+    return status;
+}
+
+zn_status zn_run_open_data(const struct zn_run *run, const struct zn_data_options *options, struct zn_data *data)
 {
     int64_t vocabulary = run->model->module->vocabulary;
-    struct opening o = {.run = run, .folder = folder, .cache = cache, .may_encode = may_encode,
-                        .vocabulary = vocabulary, .bytes = !has_tokenizer(folder),
-                        .config_end = vocabulary > 256 ? 256 : -1};
+    struct opening o = {.run = run, .options = options, .vocabulary = vocabulary,
+                        .bytes = !has_tokenizer(options->folder), .config_end = vocabulary > 256 ? 256 : -1};
     if (!o.bytes)
         ZN_TRY(zn_config_end_of_text(run->config, &o.config_end));
     o.end_of_text = o.config_end;
-    const struct zn_token_source_options options = {.vocab_size = vocabulary, .end_of_text = o.end_of_text,
-                                                    .bytes = o.bytes};
-    struct zn_data_files files = {0};
-    zn_status status = zn_data_files_list(paths, n_paths, &files);
-    if (status == ZN_OK)
-        status = zn_tokens_create(&options, &o.source);
-    if (status == ZN_OK)
-        status = add_files(&o, &files);
-    if (status == ZN_OK)
-        status = zn_tokens_check(o.source, paths, n_paths);
-    zn_data_files_fini(&files);
+    zn_status status = open_all(&o);
     zn_tokenizer_close(o.tokenizer);
     if (status != ZN_OK) {
-        zn_tokens_close(o.source);
+        zn_data_close(&o.data);
         return status;
     }
-    *source = o.source;
+    *data = o.data;
     return ZN_OK;
 }

@@ -4,49 +4,51 @@
 
 #include "train/batch.h"
 #include "train/binding.h"
-#include "train/data.h"
-#include "train/run.h"
+#include "train/evaluate.h"
 
 /* What one rank adds to the mean. */
 struct share {
     double loss;
-    int64_t n_targets;
+    int64_t n_tokens, n_targets;
 };
+
+static zn_status evaluate_batch(struct zn_run *run, const zn_windows *windows, int64_t first, struct zn_host_batch *batch,
+                                int64_t *which, struct share *share)
+{
+    double loss = 0;
+    for (int64_t row = 0; row < batch->rows; row++)
+        which[row] = first + row < zn_windows_n(windows) ? first + row : -1;
+    ZN_TRY(zn_host_batch_fill(batch, windows, which));
+    const struct zn_micro_batch view = zn_host_batch_view(batch);
+    ZN_TRY(zn_engine_evaluate(run->engine, &view, &loss));
+    share->loss += loss;
+    share->n_tokens += batch->n_tokens;
+    share->n_targets += batch->n_targets;
+    return ZN_OK;
+}
 
 /* Windows go round the ranks, a batch to each; every rank makes as many passes, as a pass may
  * gather from all. */
 static zn_status evaluate_share(struct zn_run *run, const struct zn_engine_options *options,
-                                const zn_token_source *source, int64_t n_windows, struct share *share)
+                                const zn_windows *windows, struct share *share)
 {
     int64_t rows = options->micro_batch, round = rows * zn_comm_n_ranks(run->comm);
     struct zn_host_batch batch;
     ZN_TRY(zn_host_batch_init(&batch, rows, options->time));
-    zn_status status = ZN_OK;
-    for (int64_t start = 0; start < n_windows && status == ZN_OK; start += round) {
-        int64_t first = start + zn_comm_rank(run->comm) * rows;
-        double loss = 0;
-        for (int64_t row = 0; row < rows && status == ZN_OK; row++) {
-            if (first + row < n_windows)
-                status = zn_host_batch_fill(&batch, row, source, first + row);
-            else
-                zn_host_batch_ignore(&batch, row);
-        }
-        if (status == ZN_OK)
-            status = zn_engine_evaluate(run->engine, batch.ids, batch.targets, &loss);
-        share->loss += loss;
-        share->n_targets += zn_host_batch_n_targets(&batch);
-    }
+    int64_t *which = calloc((size_t)rows, sizeof *which);
+    zn_status status = which ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for an evaluation");
+    for (int64_t start = 0; start < zn_windows_n(windows) && status == ZN_OK; start += round)
+        status = evaluate_batch(run, windows, start + zn_comm_rank(run->comm) * rows, &batch, which, share);
+    free(which);
     zn_host_batch_fini(&batch);
     return status;
 }
 
-zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *options,
-                          const zn_token_source *source, struct zn_eval_result *result)
+zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *options, const zn_windows *windows,
+                          struct zn_eval_result *result)
 {
-    int64_t n_windows;
     struct share mine = {0}, sum = {0};
-    ZN_TRY(zn_tokens_n_windows(source, options->time, &n_windows));
-    ZN_TRY(evaluate_share(run, options, source, n_windows, &mine));
+    ZN_TRY(evaluate_share(run, options, windows, &mine));
     int n_ranks = zn_comm_n_ranks(run->comm);
     struct share *all = calloc((size_t)n_ranks, sizeof *all);
     if (!all)
@@ -54,14 +56,17 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
     zn_status status = zn_comm_exchange(run->comm, &mine, sizeof mine, all);
     for (int r = 0; r < n_ranks && status == ZN_OK; r++) {
         sum.loss += all[r].loss;
+        sum.n_tokens += all[r].n_tokens;
         sum.n_targets += all[r].n_targets;
     }
     free(all);
     ZN_TRY(status);
     if (sum.n_targets == 0)
         return zn_fail(ZN_ERR_INPUT, "the data to evaluate has no target that counts");
-    result->windows = n_windows;
-    result->tokens = sum.n_targets;
+    result->windows = zn_windows_n(windows);
+    result->examples = zn_windows_n_examples(windows);
+    result->tokens = sum.n_tokens;
+    result->targets = sum.n_targets;
     result->loss = sum.loss / (double)sum.n_targets;
     result->perplexity = exp(result->loss);
     return ZN_OK;
@@ -72,12 +77,44 @@ void zn_eval_options_init(struct zn_eval_options *options)
     *options = (struct zn_eval_options){.micro_batch = 1};
 }
 
+/* Examples of rows need a window no longer than the longest of them; documents have as long a one as in training. */
+static int64_t default_seq_len(const struct zn_run *run, const struct zn_data *data, int64_t of_training)
+{
+    int64_t longest = 1, limit = run->model->max_positions;
+    for (int64_t i = 0; i < zn_examples_n(data->examples); i++) {
+        int64_t size = zn_examples_length(data->examples, i) - 1;
+        longest = size > longest ? size : longest;
+    }
+    if (zn_examples_n(data->examples) == 0 || (zn_tokens_total(data->stream) > 0 && longest < of_training))
+        longest = of_training;
+    return longest < limit ? longest : limit;
+}
+
+/* The windows of the data; the model is made for their length. */
+static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *o, int64_t *seq_len, struct zn_data *data,
+                              zn_windows **windows)
+{
+    struct zn_windows_options options = {.truncate = o->truncate_rows, .max_time = run->model->max_positions, .what = "--data"};
+    ZN_TRY(zn_packing_parse(o->packing, &options.packing));
+    const struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .may_encode = true,
+                                         .packing = options.packing};
+    ZN_TRY(zn_run_open_data(run, &from, data));
+    ZN_TRY(zn_packing_check(o->packing, zn_examples_n(data->examples) > 0));
+    if (o->seq_len == 0)
+        *seq_len = default_seq_len(run, data, *seq_len);
+    options.time = *seq_len;
+    ZN_TRY(zn_windows_create(run, data, &options, windows));
+    run->data_bytes = zn_examples_bytes(data->examples) + zn_windows_bytes(*windows);
+    return zn_run_set_seq_len(run, *seq_len);
+}
+
 zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *result)
 {
     struct zn_run run;
     zn_clock clock;
     zn_comm *comm;
-    zn_token_source *source = NULL;
+    struct zn_data data = {0};
+    zn_windows *windows = NULL;
     int64_t seq_len = options->seq_len;
     zn_clock_init_real(&clock);
     ZN_TRY(zn_comm_create_self(&clock, &comm));
@@ -86,19 +123,21 @@ zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *
     if (status == ZN_OK)
         status = zn_run_measure(&run, options->threads, 0);
     if (status == ZN_OK)
-        status = zn_run_open_data(&run, options->model, options->data, options->n_data, NULL, true, &source);
+        status = open_windows(&run, options, &seq_len, &data, &windows);
     if (status == ZN_OK)
         status = zn_run_bind(&run, options->threads);
     /* Nothing to choose: there are no states but parameters. */
     const struct zn_choices choices = {.keep_logits = true};
-    struct zn_engine_options engine = {.delay_after = -1, .micro_batch = options->micro_batch, .time = seq_len};
+    struct zn_engine_options engine = {.delay_after = -1, .micro_batch = options->micro_batch, .time = seq_len,
+                                       .has_examples = windows && zn_windows_has_examples(windows)};
     if (status == ZN_OK)
         status = zn_run_plan(&run, &engine, &choices);
     if (status == ZN_OK)
         status = zn_run_start(&run, &engine, NULL, 0);
     if (status == ZN_OK)
-        status = zn_run_evaluate(&run, &engine, source, result);
-    zn_tokens_close(source);
+        status = zn_run_evaluate(&run, &engine, windows, result);
+    zn_windows_destroy(windows);
+    zn_data_close(&data);
     zn_run_fini(&run);
     zn_comm_destroy(comm);
     return status;

@@ -100,6 +100,14 @@ static void put_memory(FILE *f, const struct zn_step_report *s, const zn_ledger 
             (unsigned long long)s->nvme_write_bytes);
 }
 
+zn_status zn_metrics_start(zn_metrics *m, double eval_loss)
+{
+    fprintf(m->file, "{\"step\":0,\"eval_loss\":%.9g}\n", eval_loss);
+    if (fflush(m->file) != 0 || ferror(m->file))
+        return fail_log(m->path);
+    return ZN_OK;
+}
+
 zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)
 {
     FILE *f = m->file;
@@ -111,8 +119,8 @@ zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const z
     } else {
         fprintf(f, ",\"loss\":%.9g,\"grad_norm\":%.9g", s->loss, s->grad_norm);
     }
-    fprintf(f, ",\"lr\":%.17g,\"scale\":%.9g,\"tokens\":%lld,\"seconds\":%.17g,\"tokens_per_second\":%.17g",
-            s->lr, s->scale, (long long)s->tokens, s->seconds, (double)s->tokens / s->seconds);
+    fprintf(f, ",\"lr\":%.17g,\"scale\":%.9g,\"tokens\":%lld,\"targets\":%lld,\"seconds\":%.17g,\"tokens_per_second\":%.17g",
+            s->lr, s->scale, (long long)s->tokens, (long long)s->targets, s->seconds, (double)s->tokens / s->seconds);
     if (!isnan(s->eval_loss))
         fprintf(f, ",\"eval_loss\":%.9g", s->eval_loss);
     put_memory(f, s, ledger);

@@ -98,13 +98,19 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
     add_string(t, "precision", o->precision);
     zn_text_add(t, ",\n  \"steps\": %lld,\n  \"micro_batch\": %lld,\n  \"accumulate\": %lld,\n  \"seq_len\": %lld",
                 (long long)o->steps, (long long)e->micro_batch, (long long)e->accumulate, (long long)e->time);
+    add_string(t, "packing", o->packing);
+    zn_text_add(t, ",\n  \"truncate_rows\": %s", o->truncate_rows ? "true" : "false");
     add_string(t, "optimizer", o->optimizer);
     zn_text_add(t, ",\n  \"lr\": %.17g,\n  \"beta1\": %.17g,\n  \"beta2\": %.17g,\n  \"eps\": %.17g", o->lr,
                 o->beta1, o->beta2, o->eps);
     zn_text_add(t, ",\n  \"momentum\": %.17g,\n  \"weight_decay\": %.17g", o->momentum, o->weight_decay);
     add_string(t, "lr_schedule", o->lr_schedule);
-    zn_text_add(t, ",\n  \"warmup\": %lld,\n  \"min_lr\": %.17g,\n  \"clip\": %.17g", (long long)o->warmup,
-                o->min_lr, o->clip);
+    zn_text_add(t, ",\n  \"warmup\": %lld,\n  \"min_lr\": ", (long long)o->warmup);
+    if (o->min_lr >= 0)
+        zn_text_add(t, "%.17g", o->min_lr);
+    else
+        zn_text_add(t, "null");
+    zn_text_add(t, ",\n  \"clip\": %.17g", o->clip);
     add_list(t, "freeze", o->freeze, o->n_freeze);
     zn_text_add(t, ",\n  \"recompute\": %s,\n  \"keep_logits\": %s", e->recompute ? "true" : "false",
                 e->keep_logits ? "true" : "false");

@@ -46,14 +46,20 @@ static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
 zn_status zn_saving_check_data(zn_saving *s)
 {
     const struct zn_train_options *o = s->setup.options;
-    ZN_TRY(zn_data_fingerprint(*s->setup.data, &s->data_hash));
     if (s->checkpoint && o->steps < s->first_step)
         return zn_fail(ZN_ERR_USAGE, "--steps %lld: is the total, and %s has %lld behind it", (long long)o->steps,
                        s->checkpoint->folder, (long long)s->first_step);
     if (!s->checkpoint)
         return ZN_OK;
     const struct zn_run_state *state = &s->checkpoint->state;
-    if (state->n_windows == s->setup.order->n_windows && state->data_hash == s->data_hash)
+    const char *packing = *s->setup.packing;
+    if (strcmp(state->packing, packing) != 0)
+        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with --packing %s, this run has %s", s->checkpoint->folder,
+                       zn_shown(state->packing).text, packing);
+    if (state->truncate_rows != o->truncate_rows && strcmp(packing, "stream") != 0)
+        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made %s --truncate-rows, this run is %s", s->checkpoint->folder,
+                       state->truncate_rows ? "with" : "without", o->truncate_rows ? "with it" : "without it");
+    if (state->n_windows == s->setup.order->n_windows && state->data_hash == s->setup.data->hash)
         return ZN_OK;
     if (state->n_windows == s->setup.order->n_windows)
         return zn_fail(ZN_ERR_USAGE, "--resume: the data are as many as those of %s, but not the same; to train its "

@@ -78,6 +78,15 @@ static zn_status make_model(struct zn_run *run, const char *folder, int64_t *seq
     return status == ZN_OK ? zn_model_create(run->config, *seq_len, &run->model) : status;
 }
 
+zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len)
+{
+    zn_model *model;
+    ZN_TRY(zn_model_create(run->config, seq_len, &model));
+    zn_model_destroy(run->model);
+    run->model = model;
+    return ZN_OK;
+}
+
 zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
                             int64_t *seq_len)
 {
@@ -112,7 +121,7 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
 size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options *options)
 {
     size_t scratch = options->type == ZN_F32 ? 0 : (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
-    return scratch + PROCESS_BYTES;
+    return scratch + PROCESS_BYTES + run->data_bytes;
 }
 
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)

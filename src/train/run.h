@@ -6,7 +6,6 @@
 #include "base/topology.h"
 #include "checkpoint/load.h"
 #include "checkpoint/weights.h"
-#include "formats/tokens.h"
 #include "plan/fit.h"
 #include "zinc/train.h"
 
@@ -25,6 +24,7 @@ struct zn_run {
     int threads;
     const char *isa;
     size_t memory_limit;
+    size_t data_bytes; /* what the lists of examples and windows hold */
     zn_engine_plan plan;
     const char *schedule_reason; /* why the plan has this schedule; NULL: it was given */
     zn_device *device, *host; /* host: for updates in backward, else NULL */
@@ -42,6 +42,9 @@ void zn_run_note(const struct zn_run *run, const char *format, ...) ZN_PRINTF(2,
  * default. */
 zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
                             int64_t *seq_len);
+
+/* Makes the model again for another length, which is at most its maximum. */
+zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len);
 
 /* Threads (0: physical cores) and the memory limit (0: 90% of what is left), shared among the ranks of the
  * node. Not collective; zn_run_bind then shares by what each of them may use. */
@@ -66,8 +69,5 @@ struct zn_swap_paths {
 zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
                        uint64_t seed);
 
-/* Mean loss over all windows of the source, which the ranks share. Collective. */
-zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *options,
-                          const zn_token_source *source, struct zn_eval_result *result);
 
 #endif

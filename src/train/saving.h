@@ -3,7 +3,7 @@
 #define ZN_TRAIN_SAVING_H
 
 #include "train/order.h"
-#include "train/run.h"
+#include "train/data.h"
 #include "zero/precision.h"
 
 /* What a checkpoint is made of; borrowed for the life of the saving. */
@@ -12,7 +12,8 @@ struct zn_saving_setup {
     const struct zn_train_options *options; /* resolved by the time they are used */
     const struct zn_engine_options *engine;
     const struct zn_order *order;
-    zn_token_source *const *data; /* set by the time it is used */
+    const struct zn_data *data; /* open by the time it is used */
+    const char *const *packing; /* the same; of its examples, stream where there are none */
     zn_loss_scale *loss_scale;
 };
 

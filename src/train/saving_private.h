@@ -17,7 +17,6 @@ struct zn_saving {
     int lock;         /* of the output folder, on rank 0; -1 */
     zn_checkpoint *checkpoint; /* NULL: the run begins at its beginning */
     int64_t first_step, first_window;
-    uint64_t data_hash;
     int64_t last_saved;    /* step */
     uint64_t file_bytes;   /* of an optimizer file; 0: by the model */
     char *configuration;   /* as of run.json, for messages and state.json; rank 0 */

@@ -2,6 +2,7 @@
 #include "train/schedule.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 zn_status zn_schedule_parse(const char *name, zn_schedule_kind *kind)
@@ -22,7 +23,9 @@ double zn_schedule_lr(const struct zn_schedule *c, int64_t step)
         return c->lr * (double)step / (double)c->warmup;
     if (c->kind == ZN_CONSTANT || c->steps <= c->warmup)
         return c->lr;
-    double x = (double)(step - c->warmup) / (double)(c->steps - c->warmup);
+    bool has_min = c->min_lr >= 0;
+    double min_lr = has_min ? c->min_lr : 0;
+    double x = (double)(step - c->warmup) / (double)(c->steps - c->warmup + !has_min);
     double k = c->kind == ZN_LINEAR ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x));
-    return c->min_lr + (c->lr - c->min_lr) * k;
+    return min_lr + (c->lr - min_lr) * k;
 }

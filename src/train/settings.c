@@ -23,6 +23,7 @@ void zn_train_options_init(struct zn_train_options *options)
         .beta2 = 0.999,
         .eps = 1e-8,
         .lr_schedule = "constant",
+        .min_lr = -1,
         .clip = 1.0,
         .dynamic_loss_scale = true,
         .loss_scale_window = 1000,
@@ -141,7 +142,7 @@ static zn_status resolve_choices(struct training *t)
 zn_status settings_resolve_steps(struct training *t)
 {
     struct zn_train_options *o = &t->options;
-    ZN_TRY(zn_tokens_n_windows(t->data, t->engine.time, &t->order.n_windows));
+    t->order.n_windows = zn_windows_n(t->windows);
     double per_step = (double)(o->micro_batch * o->accumulate * zn_comm_n_ranks(t->run.comm));
     int64_t first = zn_saving_first_step(t->saving);
     double left = o->epochs * (double)t->order.n_windows - (double)zn_saving_consumed(t->saving, first);
@@ -178,6 +179,7 @@ static zn_status resolve_engine(struct training *t)
 {
     struct zn_train_options *o = &t->options;
     ZN_TRY(check_schedule(o->schedule));
+    ZN_TRY(zn_packing_parse(o->packing, &t->packing));
     if (o->lr == 0)
         o->lr = o->from_scratch ? 3e-4 : 2e-5;
     t->schedule.lr = o->lr;

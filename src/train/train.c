@@ -52,15 +52,12 @@ static void report_plan(const struct training *t)
 static zn_status make_batches(struct training *t)
 {
     t->batches = calloc((size_t)t->engine.accumulate, sizeof *t->batches);
-    t->ids = calloc((size_t)t->engine.accumulate, sizeof *t->ids);
-    t->targets = calloc((size_t)t->engine.accumulate, sizeof *t->targets);
-    if (!t->batches || !t->ids || !t->targets)
+    t->views = calloc((size_t)t->engine.accumulate, sizeof *t->views);
+    t->which = calloc((size_t)t->engine.micro_batch, sizeof *t->which);
+    if (!t->batches || !t->views || !t->which)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)t->engine.accumulate);
-    for (int64_t a = 0; a < t->engine.accumulate; a++) {
+    for (int64_t a = 0; a < t->engine.accumulate; a++)
         ZN_TRY(zn_host_batch_init(&t->batches[a], t->engine.micro_batch, t->engine.time));
-        t->ids[a] = t->batches[a].ids;
-        t->targets[a] = t->batches[a].targets;
-    }
     return ZN_OK;
 }
 
@@ -93,17 +90,35 @@ static zn_status open_inputs(struct training *t)
     return make_batches(t);
 }
 
+static zn_status open_windows(struct training *t, const struct zn_data_options *from, const char *what,
+                              struct zn_data *data, zn_windows **windows)
+{
+    const struct zn_windows_options options = {.time = t->engine.time,
+                                               .packing = t->packing,
+                                               .truncate = t->options.truncate_rows,
+                                               .max_time = t->run.model->max_positions,
+                                               .what = what};
+    ZN_TRY(zn_run_open_data(&t->run, from, data));
+    ZN_TRY(zn_windows_create(&t->run, data, &options, windows));
+    t->engine.has_examples = t->engine.has_examples || zn_windows_has_examples(*windows);
+    t->run.data_bytes += zn_examples_bytes(data->examples) + zn_windows_bytes(*windows);
+    return ZN_OK;
+}
+
 static zn_status open_data_from(struct training *t, const char *cache, bool may_encode)
 {
     struct zn_train_options *o = &t->options;
-    struct zn_run *run = &t->run;
-    ZN_TRY(zn_run_open_data(run, o->model, o->data, o->n_data, cache, may_encode, &t->data));
+    struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .cache = cache,
+                                   .may_encode = may_encode, .packing = t->packing};
+    ZN_TRY(open_windows(t, &from, "--data", &t->data, &t->windows));
+    ZN_TRY(zn_packing_check(o->packing, zn_windows_has_examples(t->windows)));
+    t->packing_name = zn_packing_name(zn_windows_has_examples(t->windows) ? t->packing : ZN_PACKING_STREAM);
     ZN_TRY(settings_resolve_steps(t));
     if (o->n_eval_data == 0)
         return ZN_OK;
-    int64_t n_windows;
-    ZN_TRY(zn_run_open_data(run, o->model, o->eval_data, o->n_eval_data, cache, may_encode, &t->eval_data));
-    return zn_tokens_n_windows(t->eval_data, t->engine.time, &n_windows);
+    from.paths = o->eval_data;
+    from.n_paths = o->n_eval_data;
+    return open_windows(t, &from, "--eval-data", &t->eval_data, &t->eval_windows);
 }
 
 /* Text is encoded by rank 0, and then read by all. */
@@ -140,14 +155,14 @@ static zn_status set_up(struct training *t)
     zn_comm *comm = t->run.comm;
     ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
     ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->options, &t->engine, &t->order, &t->data,
-                                                    &t->loss_scale},
+                                                    &t->packing_name, &t->loss_scale},
                           &t->saving));
     ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
     ZN_TRY(zn_run_bind(&t->run, t->options.threads));
     ZN_TRY(zn_agree_on_memory(&t->run));
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
-    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, t->data, t->eval_data));
+    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, &t->data, &t->eval_data));
     ZN_TRY(zn_comm_agree(comm, open_output(t)));
     const struct zn_swap_paths swap = {.paths = t->options.n_nvme_paths ? t->options.nvme_paths : &t->options.output,
                                        .n_paths = t->options.n_nvme_paths ? t->options.n_nvme_paths : 1,
@@ -155,64 +170,71 @@ static zn_status set_up(struct training *t)
     return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, &swap, t->options.seed));
 }
 
+/* What a step processes. */
+struct step_size {
+    int64_t n_tokens, n_targets;
+};
+
 /* Step s (from 0), accumulation a, rank r, row b takes sample ((s·A + a)·N + r)·B + b, counted from where a run
  * that goes on was. */
-static zn_status fill_batches(struct training *t, int64_t step, int64_t *n_targets)
+static zn_status fill_batches(struct training *t, int64_t step, struct step_size *mine)
 {
     int64_t first = zn_saving_consumed(t->saving, step);
-    *n_targets = 0;
+    *mine = (struct step_size){0};
     for (int64_t a = 0; a < t->engine.accumulate; a++) {
-        for (int64_t b = 0; b < t->engine.micro_batch; b++) {
-            int64_t turn = a * zn_comm_n_ranks(t->run.comm) + zn_comm_rank(t->run.comm);
-            int64_t sample = first + turn * t->engine.micro_batch + b;
-            ZN_TRY(zn_host_batch_fill(&t->batches[a], b, t->data, zn_order_window(&t->order, sample)));
-        }
-        *n_targets += zn_host_batch_n_targets(&t->batches[a]);
+        int64_t at = first + (a * zn_comm_n_ranks(t->run.comm) + zn_comm_rank(t->run.comm)) * t->engine.micro_batch;
+        for (int64_t b = 0; b < t->engine.micro_batch; b++)
+            t->which[b] = zn_order_window(&t->order, at + b);
+        ZN_TRY(zn_host_batch_fill(&t->batches[a], t->windows, t->which));
+        t->views[a] = zn_host_batch_view(&t->batches[a]);
+        mine->n_tokens += t->batches[a].n_tokens;
+        mine->n_targets += t->batches[a].n_targets;
     }
     return ZN_OK;
 }
 
-/* Targets of the step over all ranks. */
-static zn_status count_targets(struct training *t, int64_t mine, int64_t *sum)
+/* Tokens and targets of the step over all ranks. */
+static zn_status sum_sizes(struct training *t, const struct step_size *mine, struct step_size *sum)
 {
     int n_ranks = zn_comm_n_ranks(t->run.comm);
-    int64_t *all = calloc((size_t)n_ranks, sizeof *all);
-    *sum = 0;
+    struct step_size *all = calloc((size_t)n_ranks, sizeof *all);
+    *sum = (struct step_size){0};
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
-    zn_status status = zn_comm_exchange(t->run.comm, &mine, sizeof mine, all);
-    for (int r = 0; r < n_ranks; r++)
-        *sum += all[r];
+    zn_status status = zn_comm_exchange(t->run.comm, mine, sizeof *mine, all);
+    for (int r = 0; r < n_ranks; r++) {
+        sum->n_tokens += all[r].n_tokens;
+        sum->n_targets += all[r].n_targets;
+    }
     free(all);
     return status;
 }
 
 static zn_status run_step(struct training *t, int64_t step, double lr, struct zn_verdict *verdict,
-                          int64_t *n_targets)
+                          struct step_size *size)
 {
-    int64_t mine;
+    struct step_size mine;
     double loss_scale = t->loss_scale.scale;
     ZN_TRY(fill_batches(t, step, &mine));
-    ZN_TRY(count_targets(t, mine, n_targets));
-    if (*n_targets == 0) { /* windows of nothing but prompts; the same on every rank */
+    ZN_TRY(sum_sizes(t, &mine, size));
+    if (size->n_targets == 0) { /* windows of nothing but prompts; the same on every rank */
         *verdict = (struct zn_verdict){.skipped = true, .reason = "step has no target that counts"};
         return ZN_OK;
     }
-    float scale = (float)(loss_scale / (double)*n_targets);
-    const struct zn_step input = {
-        .ids = t->ids, .targets = t->targets, .scale = scale, .lr = lr, .loss_scale = loss_scale};
+    float scale = (float)(loss_scale / (double)size->n_targets);
+    const struct zn_step input = {.batches = t->views, .scale = scale, .lr = lr, .loss_scale = loss_scale};
     return zn_engine_step(t->run.engine, &input, verdict);
 }
 
 static zn_status evaluate_if_due(struct training *t, int64_t step, double *loss)
 {
     const struct zn_train_options *o = &t->options;
-    bool due = step == o->steps || (o->eval_every > 0 && step % o->eval_every == 0);
+    bool due = step == 0 || step == o->steps || (o->eval_every > 0 && step % o->eval_every == 0);
     *loss = NAN;
-    if (!t->eval_data || !due)
+    if (!t->eval_windows || !due)
         return ZN_OK;
     struct zn_eval_result result;
-    ZN_TRY(zn_run_evaluate(&t->run, &t->engine, t->eval_data, &result));
+    ZN_TRY(zn_run_evaluate(&t->run, &t->engine, t->eval_windows, &result));
     *loss = result.loss;
     return ZN_OK;
 }
@@ -246,21 +268,38 @@ static zn_status report_step(struct training *t, struct zn_step_report *report)
     return ZN_OK;
 }
 
+/* What the weights are worth before the first step, to hold the rest to. */
+static zn_status evaluate_at_start(struct training *t)
+{
+    struct zn_step_report report = {.step = 0, .steps = t->options.steps};
+    if (!t->eval_windows || zn_saving_resumed_step(t->saving) >= 0)
+        return ZN_OK;
+    ZN_TRY(evaluate_if_due(t, 0, &report.eval_loss));
+    if (t->metrics)
+        ZN_TRY(zn_metrics_start(t->metrics, report.eval_loss));
+    if (t->run.listener.step)
+        t->run.listener.step(t->run.listener.self, &report);
+    return ZN_OK;
+}
+
 static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *verdict, int64_t *n_targets)
 {
+    struct step_size size;
     uint64_t sent = bytes_sent(t);
     const struct zn_moved before = zn_engine_moved(t->run.engine);
     double start = zn_clock_now(&t->run.clock);
     double lr = zn_schedule_lr(&t->schedule, zn_engine_decided(t->run.engine) + 1);
-    ZN_TRY(run_step(t, step, lr, verdict, n_targets));
+    ZN_TRY(run_step(t, step, lr, verdict, &size));
+    *n_targets = size.n_targets;
     const struct zn_moved now = zn_engine_moved(t->run.engine);
     struct zn_step_report report = {.step = step + 1,
-                                    .loss = verdict->loss / (double)*n_targets,
+                                    .loss = verdict->loss / (double)size.n_targets,
                                     .grad_norm = verdict->norm,
                                     .lr = lr,
                                     .scale = t->loss_scale.scale,
                                     .seconds = zn_clock_now(&t->run.clock) - start,
-                                    .tokens = *n_targets,
+                                    .tokens = size.n_tokens,
+                                    .targets = size.n_targets,
                                     .skipped = verdict->skipped,
                                     .reason = verdict->reason,
                                     .comm_bytes = bytes_sent(t) - sent,
@@ -333,6 +372,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     if (status == ZN_OK)
         status = zn_comm_agree(comm, zn_tracing_begin(&t, &tracing));
     if (status == ZN_OK)
+        status = evaluate_at_start(&t);
+    if (status == ZN_OK)
         status = run_steps(&t, tracing);
     if (status == ZN_OK)
         status = end_run(&t);
@@ -345,11 +386,13 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
         zn_host_batch_fini(&t.batches[a]);
     free(t.batches);
-    free(t.ids);
-    free(t.targets);
+    free(t.views);
+    free(t.which);
     free(t.frozen);
-    zn_tokens_close(t.data);
-    zn_tokens_close(t.eval_data);
+    zn_windows_destroy(t.windows);
+    zn_windows_destroy(t.eval_windows);
+    zn_data_close(&t.data);
+    zn_data_close(&t.eval_data);
     zn_run_fini(&t.run);
     zn_tracing_destroy(tracing);
     return status;

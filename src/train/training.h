@@ -3,7 +3,7 @@
 #define ZN_TRAIN_TRAINING_H
 
 #include "train/batch.h"
-#include "train/data.h"
+#include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/order.h"
 #include "train/run.h"
@@ -19,13 +19,17 @@ struct training {
     struct zn_schedule schedule;
     zn_loss_scale loss_scale;
     struct zn_order order;
-    zn_token_source *data, *eval_data;
+    zn_packing packing;
+    const char *packing_name; /* what it comes to: stream where there are no examples */
+    struct zn_data data, eval_data;
+    zn_windows *windows, *eval_windows; /* eval: NULL where none are held out */
     zn_metrics *metrics;
     zn_saving *saving;
     int64_t n_skipped; /* steps skipped in a row */
     bool ends_alike;   /* every rank ends of itself, for the same reason */
     struct zn_host_batch *batches; /* one for each micro-batch of a step */
-    const int32_t **ids, **targets; /* theirs */
+    struct zn_micro_batch *views;  /* theirs */
+    int64_t *which;                /* the windows of one */
     bool *frozen;                  /* by parameter index */
 };
 

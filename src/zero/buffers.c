@@ -111,6 +111,8 @@ zn_status alloc_buffers(zn_engine *e)
         largest = larger(largest, (size_t)e->units.units[u].partition);
     ZN_TRY(alloc_buffer(e, &e->ids, "ids", n_tokens));
     ZN_TRY(alloc_buffer(e, &e->targets, "targets", n_tokens));
+    if (o->has_examples)
+        ZN_TRY(alloc_buffer(e, &e->position_ids, "position ids", n_tokens));
     ZN_TRY(alloc_buffer(e, &e->sums, "sums", N_SUMS * sizeof(double)));
     if (o->trains) {
         zn_tier tier = gradients_leave(e) ? ZN_TIER_HOST : ZN_TIER_DEVICE;

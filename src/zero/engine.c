@@ -169,6 +169,7 @@ void zn_engine_destroy(zn_engine *e)
     quiesce(e);
     struct region *regions[] = {&e->next, &e->parameters, &e->persistent,   &e->gradients, &e->pending, &e->again, &e->master,
                                 &e->exp_avg,    &e->exp_avg_sq,   &e->pipeline,  &e->ids,     &e->targets,
+                                &e->position_ids,
                                 &e->sums,       &e->squares,      &e->partial,   &e->arena,   &e->add,
                                 &e->slots,      &e->gathered,     &e->fetched,   &e->staging, &e->saved,
                                 &e->save_staging, &e->save_landing, &e->landed,  &e->pack,    &e->unpack,
@@ -233,6 +234,8 @@ zn_status zn_engine_take_plan(zn_engine *e, zn_engine_plan *plan)
     for (int i = 0; i < 3; i++) {
         if (!passes[i])
             continue;
+        if (e->options.has_examples)
+            zn_lifetimes_allow_smaller(passes[i]);
         ZN_TRY(zn_lifetimes_pack(passes[i]));
         peak[i] = zn_lifetimes_peak(passes[i]);
     }

@@ -32,7 +32,8 @@ struct zn_engine_options {
     int stage;      /* 0 … 3 */
     zn_dtype type;  /* working precision: of parameters, and of gradients between ranks */
     bool reduce_every; /* gradients are reduced every micro-batch (always at stages 2 and 3) */
-    int64_t micro_batch, time; /* of this rank */
+    int64_t micro_batch, time; /* of this rank; the most tokens a sequence has */
+    bool has_examples;         /* batches say where the examples of a sequence begin, and may be shorter than `time` */
     int64_t accumulate;
     bool recompute, keep_logits;
     size_t prefetch_bytes, reuse_bytes; /* stage 3: see coordinator.h */
@@ -152,10 +153,18 @@ struct zn_verdict {
     char reason[160]; /* the first tensor that is not finite */
 };
 
-/* What a step brings: ids and targets, each (micro_batch, time), of `accumulate` micro-batches. Gradients
- * are those of the sum of token losses × scale, divided by loss_scale before the update. */
+/* The tokens of a micro-batch: ids and targets, each (micro_batch, time). An engine that has examples also takes the
+ * position of each token within its example, and as many tokens a sequence as the batch needs. */
+struct zn_micro_batch {
+    const int32_t *ids, *targets;
+    const int32_t *position_ids; /* NULL: sequences are whole */
+    int64_t time;                /* 0: the engine's */
+};
+
+/* What a step brings: `accumulate` micro-batches. Gradients are those of the sum of token losses × scale, divided
+ * by loss_scale before the update. */
 struct zn_step {
-    const int32_t *const *ids, *const *targets;
+    const struct zn_micro_batch *batches;
     float scale;
     double lr, loss_scale;
 };
@@ -181,7 +190,6 @@ struct zn_moved {
 struct zn_moved zn_engine_moved(const zn_engine *engine);
 
 /* Sum of the token losses of this rank's batch, forward alone. */
-zn_status zn_engine_evaluate(zn_engine *engine, const int32_t *ids, const int32_t *targets,
-                             double *loss);
+zn_status zn_engine_evaluate(zn_engine *engine, const struct zn_micro_batch *batch, double *loss);
 
 #endif

@@ -143,7 +143,7 @@ struct zn_engine {
     bool window_dirty; /* the first slot is being filled by hand (states.c) */
     unsigned char *chunk_written; /* by chunk: the swap has it */
 
-    struct region ids, targets, sums, squares, partial, arena, add, slots, gathered, fetched, staging;
+    struct region ids, targets, position_ids, sums, squares, partial, arena, add, slots, gathered, fetched, staging;
     struct region saved, save_staging, save_landing; /* activation checkpoints (activations.c) */
     struct region landed; /* parameters on their way to a device apart (gathers.c) */
     struct region pack, unpack, widened, earlier; /* gradients on their way to the host (gradients.c) */

@@ -47,16 +47,27 @@ static zn_status start_pass(zn_engine *e, bool trains)
 }
 
 /* Puts the tokens of a micro-batch in their place on the device. */
-static zn_status put_tokens(zn_engine *e, int64_t place, const int32_t *ids, const int32_t *targets,
-                            struct zn_batch *batch)
+static zn_status put_words(zn_engine *e, const struct region *region, int64_t place, const int32_t *words, int64_t time,
+                           zn_tensor **tensor)
 {
-    int64_t dims[] = {e->options.micro_batch, e->options.time};
-    size_t n_bytes = (size_t)(dims[0] * dims[1]) * sizeof(int32_t);
-    zn_addr to_ids = e->ids.address + (zn_addr)place * n_bytes, to_targets = e->targets.address + (zn_addr)place * n_bytes;
-    ZN_TRY(zn_device_write(e->device, to_ids, ids, n_bytes));
-    ZN_TRY(zn_device_write(e->device, to_targets, targets, n_bytes));
-    batch->ids = zn_tape_external(e->tape, ZN_I32, 2, dims, to_ids);
-    batch->targets = zn_tape_external(e->tape, ZN_I32, 2, dims, to_targets);
+    int64_t dims[] = {e->options.micro_batch, time};
+    size_t room = (size_t)(e->options.micro_batch * e->options.time) * sizeof(int32_t);
+    zn_addr to = region->address + (zn_addr)place * room;
+    ZN_TRY(zn_device_write(e->device, to, words, (size_t)(dims[0] * dims[1]) * sizeof *words));
+    *tensor = zn_tape_external(e->tape, ZN_I32, 2, dims, to);
+    return ZN_OK;
+}
+
+static zn_status put_tokens(zn_engine *e, int64_t place, const struct zn_micro_batch *from, struct zn_batch *batch)
+{
+    int64_t time = from->time ? from->time : e->options.time;
+    bool is_whole = time == e->options.time && !from->position_ids;
+    if (time > e->options.time || (!is_whole && !e->options.has_examples))
+        return zn_fail(ZN_ERR_INTERNAL, "a batch of %lld tokens a sequence is not one of this engine", (long long)time);
+    ZN_TRY(put_words(e, &e->ids, place, from->ids, time, &batch->ids));
+    ZN_TRY(put_words(e, &e->targets, place, from->targets, time, &batch->targets));
+    if (from->position_ids)
+        ZN_TRY(put_words(e, &e->position_ids, place, from->position_ids, time, &batch->position_ids));
     return zn_tape_status(e->tape);
 }
 
@@ -75,7 +86,7 @@ static zn_status run_pass(zn_engine *e, const struct zn_step *step, int64_t firs
     for (int64_t i = 0; i < n && status == ZN_OK; i++) {
         batches[i] = (struct zn_batch){
             .loss = sum_address(e, SUM_LOSS), .scale = step->scale, .keep_logits = e->options.keep_logits};
-        status = put_tokens(e, i, step->ids[first + i], step->targets[first + i], &batches[i]);
+        status = put_tokens(e, i, &step->batches[first + i], &batches[i]);
     }
     if (status == ZN_OK)
         status = zn_module_train(e->module, e->tape, batches, n, &style);
@@ -151,12 +162,12 @@ zn_status zn_engine_step(zn_engine *e, const struct zn_step *step, struct zn_ver
     return ZN_OK;
 }
 
-zn_status zn_engine_evaluate(zn_engine *e, const int32_t *ids, const int32_t *targets, double *loss)
+zn_status zn_engine_evaluate(zn_engine *e, const struct zn_micro_batch *from, double *loss)
 {
     struct zn_batch batch = {.loss = sum_address(e, SUM_EVALUATE)};
     ZN_TRY(sum_clear(e, SUM_EVALUATE));
     ZN_TRY(start_pass(e, false));
-    ZN_TRY(put_tokens(e, 0, ids, targets, &batch));
+    ZN_TRY(put_tokens(e, 0, from, &batch));
     ZN_TRY(zn_module_evaluate(e->module, e->tape, &batch));
     return sum_read(e, SUM_EVALUATE, loss);
 }

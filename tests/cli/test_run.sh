@@ -97,13 +97,14 @@ equal "learning rate of a trained model" "$(at lr fp32/metrics.jsonl 1)" 2.00000
 
 # ---- Held-out data ----
 run held "$data/gpt2" --steps 5 --micro-batch 2 --eval-data "$data/tokens.bin" --eval-every 2
-equal "steps with eval_loss" "$(grep eval_loss held/metrics.jsonl | value step /dev/stdin | tr '\n' ' ')" "2 4 5 "
+equal "steps with eval_loss" "$(grep eval_loss held/metrics.jsonl | value step /dev/stdin | tr '\n' ' ')" "0 2 4 5 "
+equal "the eval_loss before the first step" "$(sed -n 's/{"step":0,"eval_loss":\(.*\)}/\1/p' held/metrics.jsonl)" "$(loss "$data/gpt2")"
 equal "the last eval_loss" "$(at eval_loss held/metrics.jsonl 5)" "$(loss held)"
 run end "$data/gpt2" --steps 3 --eval-data "$data/tokens.bin"
-equal "steps with eval_loss at the end" "$(grep eval_loss end/metrics.jsonl | value step /dev/stdin)" 3
+equal "steps with eval_loss at the end" "$(grep eval_loss end/metrics.jsonl | value step /dev/stdin | tr '\n' ' ')" "0 3 "
 
 # ---- The log ----
-equal "steps" "$(value step held/metrics.jsonl | tr '\n' ' ')" "1 2 3 4 5 "
+equal "steps" "$(value step held/metrics.jsonl | tr '\n' ' ')" "0 1 2 3 4 5 "
 equal "targets of a step" "$(at tokens held/metrics.jsonl 1)" 32
 run log "$data/gpt2" --steps 1 --log elsewhere.jsonl
 [ -s elsewhere.jsonl ] && [ ! -e log/metrics.jsonl ] || fail "--log did not move the log"

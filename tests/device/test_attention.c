@@ -9,7 +9,19 @@ enum { GAP = 5 }; /* unused columns at the end of each row */
 
 struct shape {
     int64_t batch, time, heads, kv_heads, head_dim, window;
+    int64_t examples; /* other than 0: sequences of examples of many lengths up to this one */
 };
+
+/* The position of a token within its example. Lengths go up and down, and differ between sequences. */
+static int64_t position_of(const struct shape *s, int64_t b, int64_t t)
+{
+    if (s->examples == 0)
+        return t;
+    int64_t length = 1 + b % s->examples;
+    for (; t >= length; length = 1 + length * 7 % s->examples)
+        t -= length;
+    return t;
+}
 
 /* q, k and v lie side by side in one row, as the projection writes them. */
 static int64_t row_size(const struct shape *s)
@@ -55,9 +67,9 @@ static int64_t out_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
     return (b * s->time + t) * out_row_size(s) + h * s->head_dim;
 }
 
-static bool sees(const struct shape *s, int64_t query, int64_t key)
+static bool sees(const struct shape *s, int64_t b, int64_t query, int64_t key)
 {
-    return key <= query && (s->window == 0 || query - key < s->window);
+    return key <= query && key >= query - position_of(s, b, query) && (s->window == 0 || query - key < s->window);
 }
 
 static double dot(const double *a, const double *b, int64_t n)
@@ -74,7 +86,7 @@ static double reference_weights(const struct shape *s, const double *qkv, int64_
 {
     double max = -INFINITY, sum = 0;
     for (int64_t key = 0; key < s->time; key++) {
-        weights[key] = sees(s, query, key)
+        weights[key] = sees(s, b, query, key)
                            ? scale_of(s) * dot(qkv + q_at(s, b, query, h), qkv + k_at(s, b, key, h),
                                                s->head_dim)
                            : -INFINITY;
@@ -145,12 +157,15 @@ struct run {
     struct shape shape;
     float *qkv, *d_out;                         /* in */
     float *out, *lse, *d_qkv, *delta, *partial; /* written by the kernels */
+    int32_t *position_ids;
 };
 
 static struct run run_init(struct shape s)
 {
     int64_t n = n_rows(&s);
-    struct run r = {.shape = s};
+    struct run r = {.shape = s, .position_ids = calloc((size_t)n, sizeof(int32_t))};
+    for (int64_t i = 0; i < n; i++)
+        r.position_ids[i] = (int32_t)position_of(&s, i / s.time, i % s.time);
     r.qkv = random_floats("qkv", n * row_size(&s), 1.5);
     r.d_out = random_floats("d_out", n * out_row_size(&s), 1.0);
     /* Not-a-number shows what a kernel forgot to write, and what it reads before it writes. */
@@ -171,6 +186,7 @@ static void run_fini(struct run *r)
     free(r->d_qkv);
     free(r->delta);
     free(r->partial);
+    free(r->position_ids);
 }
 
 static void run_kernels(struct run *r, const struct variant *forward,
@@ -185,6 +201,7 @@ static void run_kernels(struct run *r, const struct variant *forward,
         .q = address_of(r->qkv),
         .k = address_of(r->qkv + k),
         .v = address_of(r->qkv + v),
+        .position_ids = s->examples ? address_of(r->position_ids) : 0,
         .batch = s->batch,
         .time = s->time,
         .heads = s->heads,
@@ -210,6 +227,7 @@ static void run_kernels(struct run *r, const struct variant *forward,
         .v = f.v,
         .delta = address_of(r->delta),
         .partial = s->heads == s->kv_heads ? 0 : address_of(r->partial),
+        .position_ids = f.position_ids,
         .batch = s->batch,
         .time = s->time,
         .heads = s->heads,
@@ -310,6 +328,39 @@ static void is_right_for_every_window(void **state)
     }
 }
 
+static void examples_see_only_themselves(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = {1, 2, 13, 40, 65, 150, 400};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int64_t window = 0; window <= 30; window += 30)
+            check_shape((struct shape){.batch = 2,
+                                       .time = 330,
+                                       .heads = 2,
+                                       .kv_heads = window ? 2 : 1,
+                                       .head_dim = 16,
+                                       .window = window,
+                                       .examples = lengths[i]});
+}
+
+/* A sequence that is one example is the sequence. */
+static void one_example_has_the_bits_of_none(void **state)
+{
+    (void)state;
+    struct shape s = {.batch = 2, .time = 200, .heads = 4, .kv_heads = 2, .head_dim = 24, .window = 90};
+    struct run plain = run_init(s);
+    run_kernels(&plain, &attention_forward_variants[0], &attention_backward_variants[0], 2);
+    s.examples = 1000000;
+    struct run r = run_init(s);
+    for (int64_t i = 0; i < n_rows(&s); i++)
+        r.position_ids[i] = (int32_t)(i % s.time);
+    run_kernels(&r, &attention_forward_variants[0], &attention_backward_variants[0], 2);
+    assert_same_bits("out", plain.out, r.out, n_rows(&s) * out_row_size(&s));
+    assert_same_bits("d_qkv", plain.d_qkv, r.d_qkv, n_rows(&s) * row_size(&s));
+    run_fini(&plain);
+    run_fini(&r);
+}
+
 static void is_right_for_every_head_size(void **state)
 {
     (void)state;
@@ -368,6 +419,7 @@ static void has_the_same_bits_for_all_threads_and_instruction_sets(void **state)
     static const struct shape shapes[] = {
         {.batch = 2, .time = 330, .heads = 3, .kv_heads = 3, .head_dim = 24},
         {.batch = 2, .time = 130, .heads = 6, .kv_heads = 2, .head_dim = 20, .window = 70},
+        {.batch = 2, .time = 200, .heads = 3, .kv_heads = 1, .head_dim = 24, .examples = 50},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct shape *s = &shapes[i];
@@ -439,6 +491,8 @@ int main(void)
         cmocka_unit_test(reference_has_the_gradient_of_its_forward),
         cmocka_unit_test(is_right_for_every_length),
         cmocka_unit_test(is_right_for_every_window),
+        cmocka_unit_test(examples_see_only_themselves),
+        cmocka_unit_test(one_example_has_the_bits_of_none),
         cmocka_unit_test(is_right_for_every_head_size),
         cmocka_unit_test(is_right_for_every_group_size),
         cmocka_unit_test(has_the_same_bits_for_all_threads_and_instruction_sets),

@@ -97,7 +97,8 @@ static void kernels_touch_no_memory(void **state)
     struct machine *m = *state;
     zn_addr x = allocate(m, 1 << 20);
     struct zn_sum_squares_args squares = {x, x, x, 100};
-    struct zn_embedding_forward_args embedding = {x, x, x, x, 10, 10, 5, 0, 5, ZN_F32};
+    struct zn_embedding_forward_args embedding = {
+        .y = x, .table = x, .positions = x, .ids = x, .rows = 10, .width = 10, .period = 5, .n_ids = 5, .table_type = ZN_F32};
     assert_int_equal(zn_run_sum_squares(m->device, &squares), ZN_OK);
     assert_int_equal(zn_run_embedding_forward(m->device, &embedding), ZN_OK);
     assert_int_equal(m->device->ops->synchronize(m->device), ZN_OK);

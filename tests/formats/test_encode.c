@@ -199,7 +199,7 @@ static zn_status encode_file(const struct world *w, const char *name, struct col
     char path[300];
     snprintf(path, sizeof path, "%s", in_folder(name));
     return zn_encode_files(w->encoder, &(struct zn_data_file){path, ZN_DATA_TEXT}, 1,
-                           &(struct zn_token_sink){into, collect, NULL});
+                           &(struct zn_token_sink){.self = into, .put = collect, .put_example = collect});
 }
 
 /* Words in no order, with all that makes cutting hard: runs of spaces and line ends, punctuation before line

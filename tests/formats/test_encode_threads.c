@@ -106,6 +106,7 @@ struct collected {
     uint8_t *counts;
     size_t n, n_puts, fails_at;
     uint64_t n_bytes;
+    struct collected *examples; /* NULL: they go among the documents */
 };
 
 static zn_status collect(void *self, const int32_t *ids, const uint8_t *counts, size_t n)
@@ -119,6 +120,12 @@ static zn_status collect(void *self, const int32_t *ids, const uint8_t *counts, 
     memcpy(c->counts + c->n, counts, n);
     c->n += n;
     return ZN_OK;
+}
+
+static zn_status collect_example(void *self, const int32_t *ids, const uint8_t *counts, size_t n)
+{
+    struct collected *c = self;
+    return collect(c->examples ? c->examples : c, ids, counts, n);
 }
 
 static void note_progress(void *self, uint64_t n_bytes)
@@ -140,7 +147,8 @@ static zn_status encode(const zn_tokenizer *tokenizer, int n_threads, const stru
 {
     zn_encoder *encoder = open_encoder(tokenizer, n_threads);
     zn_status status =
-        zn_encode_files(encoder, files, n_files, &(struct zn_token_sink){into, collect, note_progress});
+        zn_encode_files(encoder, files, n_files,
+                        &(struct zn_token_sink){into, collect, collect_example, note_progress});
     zn_encoder_destroy(encoder);
     return status;
 }
@@ -154,11 +162,20 @@ static void same_tokens(const struct collected *one, const struct collected *mor
     assert_int_equal(one->n_bytes, more->n_bytes);
 }
 
+static void check_tokens(const struct zn_document *document, const struct collected *found)
+{
+    assert_true(found->n > 0);
+    assert_int_equal(document->ids.n, found->n);
+    assert_memory_equal(document->ids.id, found->ids, found->n * sizeof found->ids[0]);
+    assert_memory_equal(document->counts, found->counts, found->n);
+}
+
 /* Row by row, as zn_encode_row gives them. */
 static void check_rows(const zn_tokenizer *tokenizer, const char *path, const struct collected *found)
 {
     zn_encoder *encoder = open_encoder(tokenizer, 1);
-    struct zn_document document = {0};
+    struct zn_document document = {0}, examples = {0};
+    size_t n_examples = 0;
     zn_jsonl *rows;
     const struct zn_row *row;
     OK(zn_jsonl_open(path, &rows));
@@ -166,13 +183,16 @@ static void check_rows(const zn_tokenizer *tokenizer, const char *path, const st
         OK(zn_jsonl_next(rows, &row));
         if (!row)
             break;
-        OK(zn_encode_row(encoder, row, "here", &document));
+        OK(zn_encode_row(encoder, row, "here", zn_row_is_example(row) ? &examples : &document));
+        n_examples += zn_row_is_example(row);
     }
-    assert_int_equal(document.ids.n, found->n);
-    assert_memory_equal(document.ids.id, found->ids, found->n * sizeof found->ids[0]);
-    assert_memory_equal(document.counts, found->counts, found->n);
+    check_tokens(&document, found);
+    assert_int_equal(found->examples ? found->examples->n_puts : 0, n_examples); /* each by itself */
+    if (n_examples > 0)
+        check_tokens(&examples, found->examples);
     zn_jsonl_close(rows);
     zn_document_fini(&document);
+    zn_document_fini(&examples);
     zn_encoder_destroy(encoder);
 }
 
@@ -228,10 +248,13 @@ static void rows_of_all_kinds(void **state)
     (void)state;
     zn_tokenizer *tokenizer = open_tokenizer("bytes");
     const struct zn_data_file file = {(char *)make_rows_file("rows.jsonl", N_ROWS, 0), ZN_DATA_JSONL};
-    struct collected one = {0};
-    check_threads(tokenizer, &file, 1, &one);
+    struct collected examples = {0}, one = {.examples = &examples};
+    OK(encode(tokenizer, 1, &file, 1, &one));
     assert_true(one.n_puts > 2);
     check_rows(tokenizer, file.path, &one);
+    collected_fini(&one);
+    collected_fini(&examples);
+    check_threads(tokenizer, &file, 1, &one);
     collected_fini(&one);
     zn_tokenizer_close(tokenizer);
 }
@@ -250,7 +273,7 @@ static void many_files(void **state)
     files[40] = (struct zn_data_file){strdup(make_rows_file("few.jsonl", 60, 0)), ZN_DATA_JSONL};
     files[41] = (struct zn_data_file){strdup(make_file("empty.jsonl", "", 0)), ZN_DATA_JSONL};
     check_threads(tokenizer, files, 42, &one);
-    assert_int_equal(one.n_puts, 41); /* an empty text has its end, a file without rows nothing */
+    assert_int_equal(one.n_puts, 41 + 40); /* an empty text has its end, 40 of 60 rows are examples, a file without rows nothing */
     collected_fini(&one);
     for (size_t i = 0; i < 42; i++)
         free(files[i].path);

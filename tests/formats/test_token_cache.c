@@ -29,7 +29,7 @@ static struct zn_token_cache write_cache(const char *folder, int64_t vocab_size)
     fill(ids, counts, N);
     for (size_t i = 0; vocab_size <= 65536 && i < N; i++)
         ids[i] %= 65536;
-    OK(zn_cache_writer_create(folder, &key, vocab_size, &writer));
+    OK(zn_cache_writer_create(folder, &key, ZN_CACHE_DOCUMENTS, vocab_size, &writer));
     for (size_t at = 0, n = 0; at < N; at += n) {
         n = (n * 3 + 1) % 2003;
         n = n < N - at ? n : N - at;
@@ -74,10 +74,10 @@ static void what_is_written_comes_back(void **state)
     (void)state;
     bool found = true;
     struct zn_token_cache cache;
-    OK(zn_token_cache_open(in_folder("wide"), &key, &cache, &found));
+    OK(zn_token_cache_open(in_folder("wide"), &key, ZN_CACHE_DOCUMENTS, &cache, &found));
     assert_false(found);
     check_cache(write_cache(in_folder("wide"), 100000), 100000);
-    OK(zn_token_cache_open(in_folder("wide"), &key, &cache, &found));
+    OK(zn_token_cache_open(in_folder("wide"), &key, ZN_CACHE_DOCUMENTS, &cache, &found));
     assert_true(found);
     check_cache(cache, 100000);
     check_cache(write_cache(in_folder("narrow"), 65536), 65536);
@@ -95,7 +95,7 @@ static void without_a_folder_nothing_is_left(void **state)
     check_cache(cache, 100000);
     setenv("TMPDIR", in_folder("gone"), 1);
     zn_cache_writer *writer = NULL;
-    FAILS(zn_cache_writer_create(NULL, &key, 10, &writer), ZN_ERR_IO, in_folder("gone"),
+    FAILS(zn_cache_writer_create(NULL, &key, ZN_CACHE_DOCUMENTS, 10, &writer), ZN_ERR_IO, in_folder("gone"),
           "cannot make a temporary file");
     unsetenv("TMPDIR");
 }
@@ -104,7 +104,7 @@ static bool is_found(const char *folder, const struct zn_cache_key *k)
 {
     bool found;
     struct zn_token_cache cache;
-    OK(zn_token_cache_open(folder, k, &cache, &found));
+    OK(zn_token_cache_open(folder, k, ZN_CACHE_DOCUMENTS, &cache, &found));
     if (found)
         zn_token_cache_close(&cache);
     return found;
@@ -147,7 +147,7 @@ static void given_up_writers_leave_nothing(void **state)
 {
     (void)state;
     zn_cache_writer *writer;
-    OK(zn_cache_writer_create(in_folder("given-up"), &key, 10, &writer));
+    OK(zn_cache_writer_create(in_folder("given-up"), &key, ZN_CACHE_DOCUMENTS, 10, &writer));
     OK(zn_cache_writer_append(writer, (const int32_t[]){1, 2}, (const uint8_t[]){0, 1}, 2));
     FAILS(zn_cache_writer_append(writer, (const int32_t[]){10}, (const uint8_t[]){1}, 1), ZN_ERR_INPUT, "id 10",
           "vocabulary of 10");

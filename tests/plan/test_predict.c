@@ -78,8 +78,10 @@ struct rank {
 static zn_status run_steps(struct rank *r, zn_engine *engine)
 {
     static const int32_t tokens[64];
-    static const int32_t *const batches[] = {tokens, tokens, tokens, tokens, tokens, tokens};
-    const struct zn_step step = {.ids = batches, .targets = batches, .scale = 1, .lr = 1e-3, .loss_scale = 1};
+    struct zn_micro_batch batches[6];
+    for (int i = 0; i < 6; i++)
+        batches[i] = (struct zn_micro_batch){.ids = tokens, .targets = tokens};
+    const struct zn_step step = {.batches = batches, .scale = 1, .lr = 1e-3, .loss_scale = 1};
     struct zn_verdict verdict;
     ZN_TRY(zn_engine_publish(engine));
     for (int i = 0; i < 3; i++) { /* the last counts: it is like all that would follow */

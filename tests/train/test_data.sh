@@ -48,48 +48,60 @@ for i in 1 2 3 4; do
     echo '{"messages":[{"role":"system","content":"You"},{"role":"user","content":"What is the capital of France?"},'\
 '{"role":"assistant","content":"Paris."}]}'
 done >talk.jsonl
-train talk --data talk.jsonl --seq-len 8 --epochs 1 --no-shuffle || fail "talk: $(cat talk.err)"
-"$zinc" eval --model talk --data talk.jsonl --seq-len 8 --json >talk.json || fail "eval of talk"
-n_counting=$(value tokens talk/metrics.jsonl | awk '{ n += $1 } END { print n }')
-equal "targets of training and of evaluation" "$n_counting" "$(value tokens talk.json)"
-# Pa, ris, . and <|im_end|> four times; the last of all is after the last window.
-equal "targets of four answers" "$n_counting" 15
-equal "windows" "$(value windows talk.json)" "$(wc -l <talk/metrics.jsonl)"
-grep -q '"skipped":true,"reason":"step has no target that counts"' talk/metrics.jsonl || fail "no window of prompts alone"
-[ "$(grep -c '"skipped":true' talk/metrics.jsonl)" -gt 10 ] || fail "ten windows of prompts ended the run"
-sed 's/"skipped":true.*//' talk/metrics.jsonl | grep -q nan && fail "not a number in the log"
+# An example of 32 tokens takes 31 places of a window; two fit one of 62.
+train talk --data talk.jsonl --seq-len 62 --epochs 1 --no-shuffle || fail "talk: $(cat talk.err)"
+equal "targets of four answers" "$(value targets talk/metrics.jsonl | tr '\n' ' ')" "8 8 " # Pa, ris, . and <|im_end|> each
+equal "tokens of four rows" "$(value tokens talk/metrics.jsonl | tr '\n' ' ')" "62 62 "
+for flags in "" "--seq-len 31" "--seq-len 40" "--seq-len 62" "--packing none" "--packing none --micro-batch 3"; do
+    "$zinc" eval --model talk --data talk.jsonl $flags --json >talk.json || fail "eval of talk $flags"
+    equal "examples $flags" "$(value examples talk.json)" 4
+    equal "targets $flags" "$(value targets talk.json)" 16
+    equal "tokens $flags" "$(value tokens talk.json)" 124
+    equal "loss $flags" "$(value loss talk.json | cut -c1-7)" "$(value loss <("$zinc" eval --model talk --data talk.jsonl --json) | cut -c1-7)"
+done
+"$zinc" eval --model talk --data talk.jsonl --seq-len 8 --json >talk.json 2>talk.err && fail "cut rows"
+grep -qF -- "--data: 4 of 4 examples are too long for --seq-len 8, the longest has 32 tokens; give --seq-len 31, or --truncate-rows" \
+    talk.err || fail "long rows: $(cat talk.err)"
+grep -q nan talk/metrics.jsonl && fail "not a number in the log"
+
+# Joined and cut like text, windows of prompts alone are steps without a target.
+train stream --data talk.jsonl --seq-len 8 --packing stream --epochs 1 --no-shuffle || fail "stream: $(cat stream.err)"
+equal "targets of a stream" "$(value targets stream/metrics.jsonl | awk '{ n += $1 } END { print n }')" 12 # the last answer is after the last window
+grep -q '"skipped":true,"reason":"step has no target that counts"' stream/metrics.jsonl || fail "no window of prompts alone"
+[ "$(grep -c '"skipped":true' stream/metrics.jsonl)" -gt 10 ] || fail "ten windows of prompts ended the run"
 
 # The same text without a mask counts whole.
 echo '{"text":"What is the capital of France? The capital of France is Paris."}' >text.jsonl
 train text --data text.jsonl --seq-len 8 --steps 1 || fail "text: $(cat text.err)"
-equal "targets of a text" "$(value tokens text/metrics.jsonl)" 8
+equal "targets of a text" "$(value targets text/metrics.jsonl)" 8
 
 # A text file and a row with the same text have the same tokens.
 printf 'What is the capital of France? The capital of France is Paris.' >text.txt
 train file --data text.txt --seq-len 8 --steps 1 || fail "file: $(cat file.err)"
-cmp -s text/cache/*.bin file/cache/*.bin || fail "a text and a row of it differ"
+cmp -s text/cache/*[0-9a-f].bin file/cache/*[0-9a-f].bin || fail "a text and a row of it differ"
 
 # ---- The cache ----
 
-equal "files of the cache" "$(ls talk/cache | wc -l)" 2
+equal "files of the cache" "$(ls talk/cache | wc -l)" 4
 before=$(stat -c '%i %Y' talk/cache/*)
-train talk --data talk.jsonl --seq-len 8 --steps 1 --overwrite || fail "again: $(cat talk.err)"
+train talk --data talk.jsonl --seq-len 62 --steps 1 --overwrite || fail "again: $(cat talk.err)"
 equal "the cache is taken again" "$(stat -c '%i %Y' talk/cache/*)" "$before"
 touch -d '2001-01-01' talk.jsonl
-train talk --data talk.jsonl --seq-len 8 --steps 1 --overwrite || fail "after a touch: $(cat talk.err)"
-equal "files of the cache after a change" "$(ls talk/cache | wc -l)" 4
-train pair --data talk.jsonl --eval-data text.txt --seq-len 8 --steps 1 || fail "held-out data: $(cat pair.err)"
-equal "files of the cache with held-out data" "$(ls pair/cache | wc -l)" 4
-cmp -s "$(ls talk/cache/*.bin | head -1)" "$(ls -S pair/cache/*.bin | head -1)" || fail "the tokens changed"
+train talk --data talk.jsonl --seq-len 62 --steps 1 --overwrite || fail "after a touch: $(cat talk.err)"
+equal "files of the cache after a change" "$(ls talk/cache | wc -l)" 8
+for i in 1 2 3 4 5 6; do cat text.txt; done >long.txt
+train pair --data talk.jsonl --eval-data long.txt --seq-len 62 --steps 1 || fail "held-out data: $(cat pair.err)"
+equal "files of the cache with held-out data" "$(ls pair/cache | wc -l)" 8
+cmp -s "$(ls -S talk/cache/*-examples.bin | head -1)" "$(ls -S pair/cache/*-examples.bin | head -1)" || fail "the tokens changed"
 for mask in talk/cache/*.mask; do : >"$mask"; done
-train talk --data talk.jsonl --seq-len 8 --steps 1 --overwrite || fail "a damaged cache: $(cat talk.err)"
+train talk --data talk.jsonl --seq-len 62 --steps 1 --overwrite || fail "a damaged cache: $(cat talk.err)"
 equal "what evaluation leaves behind" "$(ls -A tmp)" ""
 
 # ---- Folders, and token files between texts ----
 
 mkdir -p mixed/deeper
 cp text.txt mixed/a.txt
-cp text/cache/*.bin mixed/b.bin
+cp text/cache/*[0-9a-f].bin mixed/b.bin
 cp text.jsonl mixed/deeper/c.jsonl
 n=$(value tokens <("$zinc" eval --model talk --data text.txt --seq-len 1 --json))
 equal "tokens of a folder" "$(value tokens <("$zinc" eval --model talk --data mixed --seq-len 1 --json))" $((3 * n + 2))
@@ -99,7 +111,7 @@ equal "tokens of a folder" "$(value tokens <("$zinc" eval --model talk --data mi
 folder=plain
 echo '{"prompt":"What is the capital of France? ","completion":"Paris."}' >pairs.jsonl
 train pairs --data pairs.jsonl --seq-len 37 --steps 1 || fail "pairs: $(cat pairs.err)"
-equal "targets of a completion as bytes" "$(value tokens pairs/metrics.jsonl)" 7 # with the end of text
+equal "targets of a completion as bytes" "$(value targets pairs/metrics.jsonl)" 7 # with the end of text
 
 # ---- Errors ----
 
@@ -118,7 +130,7 @@ printf '{"text":"a"}\n\n{"txt":"b"}\n' >wrong.jsonl
 refused "wrong.jsonl:3: the row has none of" --data wrong.jsonl
 echo '{"messages":[{"role":"human","content":"a"},{"role":"gpt","content":"b"}]}' >roles.jsonl
 train roles --data roles.jsonl --seq-len 8 && fail "roles that nobody knows were taken"
-grep -qF "roles.jsonl: no token counts as a target" roles.err || fail "roles: $(cat roles.err)"
+grep -qF "none of the 1 examples has a target that counts" roles.err || fail "roles: $(cat roles.err)"
 rm -f words/tokenizer_config.json
 refused "talk.jsonl:1: the model's folder has no chat template" --data talk.jsonl
 model small 100 bytes

@@ -68,6 +68,21 @@ static void without_warm_up_the_first_step_is_already_lower(void **state)
     assert_close(zn_schedule_lr(&c, 1), 0);
 }
 
+/* 0 would come one step after the last. */
+static void without_a_least_rate_the_last_step_still_trains(void **state)
+{
+    (void)state;
+    const double pi = 3.14159265358979323846;
+    struct zn_schedule c = {.kind = ZN_LINEAR, .lr = 1.0, .min_lr = -1, .warmup = 2, .steps = 6};
+    for (int64_t s = 3; s <= 7; s++)
+        assert_close(zn_schedule_lr(&c, s), 1 - (double)(s - 2) / 5);
+    assert_close(zn_schedule_lr(&c, 6), 0.2);
+    c.kind = ZN_COSINE;
+    for (int64_t s = 3; s <= 7; s++)
+        assert_close(zn_schedule_lr(&c, s), (1 + cos(pi * (double)(s - 2) / 5)) / 2);
+    assert_true(zn_schedule_lr(&c, 6) > 0.09);
+}
+
 /* A run that ends within its warm-up never divides by nothing. */
 static void a_warm_up_longer_than_the_run(void **state)
 {
@@ -103,6 +118,7 @@ int main(void)
         cmocka_unit_test(linear_ends_at_the_least_rate),
         cmocka_unit_test(cosine_ends_at_the_least_rate),
         cmocka_unit_test(without_warm_up_the_first_step_is_already_lower),
+        cmocka_unit_test(without_a_least_rate_the_last_step_still_trains),
         cmocka_unit_test(a_warm_up_longer_than_the_run),
         cmocka_unit_test(names_are_read_and_others_refused),
     };

@@ -197,12 +197,12 @@ static void *run_rank(void *arg)
     world.device->bytes_out = world.device->bytes_in = 0;
     for (int s = 0; s < STEPS; s++) {
         int32_t ids[2][TIME];
-        const int32_t *batches[] = {ids[0], ids[1]};
+        const struct zn_micro_batch batches[] = {{.ids = ids[0], .targets = ids[0]}, {.ids = ids[1], .targets = ids[1]}};
         for (int i = 0; i < 2 * TIME; i++)
             ids[i / TIME][i % TIME] = (i * 37 + s * 11 + zn_comm_rank(job->comm) * 101) % 300;
         struct zn_verdict verdict;
         WORLD_OK(zn_engine_step(engine,
-                                &(struct zn_step){.ids = batches, .targets = batches, .scale = 1.0f / TIME, .lr = 1e-3,
+                                &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-3,
                                                   .loss_scale = 1},
                                 &verdict));
         job->norms[s] = verdict.norm;

@@ -52,8 +52,8 @@ static void steps_allocate_nothing_large(void **state)
         assert_int_equal(zn_run_plan(&run, &o, &choices), ZN_OK);
         assert_int_equal(zn_run_start(&run, &o, &swap, 1), ZN_OK);
         int32_t tokens[TIME] = {0};
-        const int32_t *batch = tokens;
-        const struct zn_step step = {.ids = &batch, .targets = &batch, .scale = 1.0f / TIME, .lr = 1e-4, .loss_scale = 1};
+        const struct zn_micro_batch batch = {.ids = tokens, .targets = tokens};
+        const struct zn_step step = {.batches = &batch, .scale = 1.0f / TIME, .lr = 1e-4, .loss_scale = 1};
         struct zn_verdict verdict;
         zn_ledger before;
         for (int i = 0; i < 20; i++) {

@@ -52,10 +52,10 @@ static inline struct world_result simulate(const char *config, const struct zn_e
     WORLD_OK(zn_engine_create(&world, model->module, options, &plan, &engine));
     WORLD_OK(zn_engine_publish(engine));
     int32_t *tokens = calloc((size_t)(options->micro_batch * options->time), sizeof *tokens);
-    const int32_t *batches[16];
+    struct zn_micro_batch batches[16];
     for (int i = 0; i < 16; i++)
-        batches[i] = tokens;
-    struct zn_step step = {.ids = batches, .targets = batches, .scale = 1, .lr = 1e-3, .loss_scale = 1};
+        batches[i] = (struct zn_micro_batch){.ids = tokens, .targets = tokens};
+    struct zn_step step = {.batches = batches, .scale = 1, .lr = 1e-3, .loss_scale = 1};
     for (int i = 0; i < 2; i++) {
         double start = zn_clock_now(&clock);
         WORLD_OK(zn_engine_step(engine, &step, &verdict));

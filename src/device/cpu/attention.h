@@ -28,17 +28,39 @@ static inline int64_t attention_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The first key that a query sees. */
-static inline int64_t first_key(int64_t query, int64_t window)
+/* What limits the sight of the queries of one sequence beside causality. */
+struct sight {
+    int64_t window;              /* 0: none */
+    const int32_t *position_ids; /* within the examples of the sequence; NULL: it is one */
+};
+
+/* The sight in sequence `batch`. */
+static inline struct sight sight_of(int64_t window, const int32_t *position_ids, int64_t batch, int64_t time)
 {
-    return window > 0 ? attention_max(0, query - window + 1) : 0;
+    return (struct sight){window, position_ids ? position_ids + batch * time : NULL};
+}
+
+/* The first key that a query sees. It never falls from one query to the next. */
+static inline int64_t first_key(struct sight sight, int64_t query)
+{
+    int64_t first = sight.position_ids ? query - sight.position_ids[query] : 0;
+    return sight.window > 0 ? attention_max(first, query - sight.window + 1) : first;
+}
+
+/* One after the last query, of `time`, that sees a key. */
+static inline int64_t end_of_queries(struct sight sight, int64_t key, int64_t time)
+{
+    int64_t end = sight.window > 0 ? attention_min(time, key + sight.window) : time;
+    for (int64_t query = key + 1; sight.position_ids && query < end; query++)
+        if (sight.position_ids[query] == 0) /* where the next example begins */
+            return query;
+    return end;
 }
 
 /* The keys a query sees, as columns of a tile of n_keys keys that begins at `tile_key`. */
-static inline struct key_range keys_in_tile(int64_t query, int64_t window, int64_t tile_key,
-                                            int64_t n_keys)
+static inline struct key_range keys_in_tile(struct sight sight, int64_t query, int64_t tile_key, int64_t n_keys)
 {
-    struct key_range range = {attention_max(first_key(query, window) - tile_key, 0),
+    struct key_range range = {attention_max(first_key(sight, query) - tile_key, 0),
                               attention_min(query + 1 - tile_key, n_keys)};
     return range;
 }

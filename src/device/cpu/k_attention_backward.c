@@ -14,6 +14,7 @@ struct head {
     float *dq, *dk, *dv, *delta;
     const float *q, *k, *v, *out, *d_out, *lse;
     int64_t dk_stride, dv_stride;
+    struct sight sight;
 };
 
 /* The weights of a tile and the gradients of its scores, before the scale. */
@@ -39,6 +40,7 @@ static struct head head_of(const struct zn_attention_backward_args *a, int64_t b
         .lse = zn_floats(a->lse) + index * a->time,
         .dk_stride = a->dk_stride,
         .dv_stride = a->dv_stride,
+        .sight = sight_of(a->window, zn_pointer(a->position_ids), batch, a->time),
     };
     if (a->heads != a->kv_heads) {
         int64_t n = a->time * a->head_dim;
@@ -85,7 +87,7 @@ static void differentiate_tile(const struct zn_attention_backward_args *a, const
                    ZN_ATTENTION_TILE);
     for (int64_t r = 0; r < rows; r++)
         weigh_row(s->weights + r * ZN_ATTENTION_TILE, s->d_scores + r * ZN_ATTENTION_TILE, n_keys,
-                  keys_in_tile(query + r, a->window, key, n_keys), h->lse[query + r],
+                  keys_in_tile(h->sight, query + r, key, n_keys), h->lse[query + r],
                   h->delta[query + r]);
     zn_sgemm_block(n_keys, a->head_dim, rows, 1.0f, weights_turned, d_out, adds,
                    h->dv + key * h->dv_stride, h->dv_stride);
@@ -105,9 +107,7 @@ static void differentiate_head(const struct zn_attention_backward_args *a, const
     }
     for (int64_t key = 0; key < a->time; key += ZN_ATTENTION_TILE) {
         int64_t n_keys = attention_min(ZN_ATTENTION_TILE, a->time - key);
-        /* The last key of the tile is seen by `window` queries, itself the first. */
-        int64_t end =
-            a->window > 0 ? attention_min(a->time, key + n_keys - 1 + a->window) : a->time;
+        int64_t end = end_of_queries(h->sight, key + n_keys - 1, a->time);
         for (int64_t query = key; query < end; query += ATTENTION_LONG)
             differentiate_tile(a, h, &scratch, key, n_keys, query,
                                attention_min(ATTENTION_LONG, end - query), query > key);

@@ -15,6 +15,7 @@ enum { SERIAL_BELOW = 1 << 17 };
 struct head {
     float *out, *lse;
     const float *q, *k, *v;
+    struct sight sight;
 };
 
 /* The running softmax of a tile's queries. */
@@ -33,6 +34,7 @@ static struct head head_of(const struct zn_attention_forward_args *a, int64_t ba
         .q = zn_floats(a->q) + row * a->q_stride + head * a->head_dim,
         .k = zn_floats(a->k) + kv_row * a->k_stride + kv_head * a->head_dim,
         .v = zn_floats(a->v) + kv_row * a->v_stride + kv_head * a->head_dim,
+        .sight = sight_of(a->window, zn_pointer(a->position_ids), batch, a->time),
     };
     return h;
 }
@@ -85,14 +87,14 @@ static void attend(const struct zn_attention_forward_args *a, struct head h, int
     struct zn_block q = {h.q + first * a->q_stride, a->q_stride, false};
     struct zn_block weights = {scores, ATTENTION_LONG, false};
     int64_t place = a->past + first; /* of the first query among the keys */
-    int64_t begin = first_key(place, a->window), end = place + rows;
+    int64_t begin = first_key(h.sight, place), end = place + rows;
     for (int64_t key = begin; key < end; key += ATTENTION_LONG) {
         int64_t n_keys = attention_min(ATTENTION_LONG, end - key);
         struct zn_block k = {h.k + key * a->k_stride, a->k_stride, true};
         struct zn_block v = {h.v + key * a->v_stride, a->v_stride, false};
         zn_sgemm_block(rows, n_keys, a->head_dim, a->scale, q, k, false, scores, ATTENTION_LONG);
         for (int64_t r = 0; r < rows; r++) {
-            struct key_range seen = keys_in_tile(place + r, a->window, key, n_keys);
+            struct key_range seen = keys_in_tile(h.sight, place + r, key, n_keys);
             float factor = weigh_row(scores + r * ATTENTION_LONG, n_keys, seen, &running.max[r],
                                      &running.sum[r]);
             if (key > begin)

@@ -26,6 +26,12 @@ static void add_to(float *restrict sum, const float *restrict x, int64_t n)
         sum[i] += x[i];
 }
 
+static int64_t position_of(zn_addr position_ids, int64_t row, int64_t period)
+{
+    const int32_t *ids = zn_pointer(position_ids);
+    return ids ? ids[row] : row % period;
+}
+
 /* y(n) += elements first … first+n of a table */
 static void add_widened(float *y, zn_addr table, zn_dtype type, int64_t first, int64_t n)
 {
@@ -51,7 +57,7 @@ zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
         if (a->table && id >= 0 && id < a->n_ids)
             zn_widen(y, a->table, a->table_type, id * width, width);
         if (a->positions)
-            add_widened(y, a->positions, a->table_type, row % a->period * width, width);
+            add_widened(y, a->positions, a->table_type, position_of(a->position_ids, row, a->period) * width, width);
     }
     return ZN_OK;
 }
@@ -77,7 +83,7 @@ static void add_stripe(const struct zn_embedding_backward_args *a, int64_t col, 
             add_to(d_table + id * a->width + col, dy + row * a->width, n);
     }
     for (int64_t row = 0; row < a->rows && d_positions; row++)
-        add_to(d_positions + row % a->period * a->width + col, dy + row * a->width, n);
+        add_to(d_positions + position_of(a->position_ids, row, a->period) * a->width + col, dy + row * a->width, n);
 }
 
 zn_status ZN_K(embedding_backward)(const struct zn_cpu *cpu, const void *args)

@@ -20,10 +20,11 @@ zn_status ZN_K(rope)(const struct zn_cpu *cpu, const void *args)
     const struct zn_rope_args *a = args;
     int64_t d = a->head_dim / 2;
     float direction = a->inverse ? -1.0f : 1.0f;
+    const int32_t *position_ids = zn_pointer(a->position_ids);
 #pragma omp parallel for schedule(static) num_threads(cpu->n_threads)                              \
     if (a->rows * a->heads * a->head_dim >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++) {
-        int64_t position = row % a->period;
+        int64_t position = position_ids ? position_ids[row] : row % a->period;
         const float *cosine = zn_floats(a->cos) + position * d;
         const float *sine = zn_floats(a->sin) + position * d;
         const float *x = zn_floats(a->x) + row * a->x_stride;

@@ -1,0 +1,213 @@
+/* Examples that fit, packed once a run, and windows read from the data. */
+#include "train/windows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/packing.h"
+
+struct zn_windows {
+    const struct zn_data *data;
+    struct zn_windows_options options;
+    int64_t n_stream;       /* windows of documents */
+    uint32_t *sizes;        /* places by example; 0: left out */
+    struct zn_packed packed;
+};
+
+/* What became of the examples. */
+struct tally {
+    int64_t n_kept, n_cut, n_without_target, n_too_long, longest;
+};
+
+/* Targets among the first n tokens. */
+static zn_status count_targets(const zn_examples *examples, int64_t i, int64_t n, int64_t *n_targets)
+{
+    int32_t *ids = calloc((size_t)n, sizeof *ids);
+    uint8_t *counts = calloc((size_t)n, 1);
+    zn_status status = ids && counts ? zn_examples_read(examples, i, n, ids, counts)
+                                     : zn_fail(ZN_ERR_MEMORY, "no memory for an example of %lld tokens", (long long)n);
+    *n_targets = 0;
+    for (int64_t t = 1; t < n && status == ZN_OK; t++)
+        *n_targets += counts[t];
+    free(ids);
+    free(counts);
+    return status;
+}
+
+/* The places that example i takes. */
+static zn_status measure_example(zn_windows *w, int64_t i, struct tally *tally)
+{
+    const zn_examples *examples = w->data->examples;
+    int64_t size = zn_examples_length(examples, i) - 1, n_targets = zn_examples_n_targets(examples, i);
+    if (n_targets == 0) {
+        tally->n_without_target++;
+        return ZN_OK;
+    }
+    tally->longest = size + 1 > tally->longest ? size + 1 : tally->longest;
+    if (size > w->options.time) {
+        if (!w->options.truncate) {
+            tally->n_too_long++;
+            return ZN_OK;
+        }
+        size = w->options.time;
+        tally->n_cut++;
+        ZN_TRY(count_targets(examples, i, size + 1, &n_targets));
+        if (n_targets == 0) {
+            tally->n_without_target++;
+            return ZN_OK;
+        }
+    }
+    w->sizes[i] = (uint32_t)size;
+    tally->n_kept++;
+    return ZN_OK;
+}
+
+static zn_status fail_too_long(const zn_windows *w, const struct tally *t)
+{
+    long long n = (long long)t->n_too_long, all = (long long)zn_examples_n(w->data->examples);
+    long long time = (long long)w->options.time, longest = (long long)t->longest;
+    if (t->longest - 1 <= w->options.max_time)
+        return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld examples are too long for --seq-len %lld, the longest has %lld "
+                       "tokens; give --seq-len %lld, or --truncate-rows to cut them at their end",
+                       w->options.what, n, all, time, longest, longest - 1);
+    return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld examples are too long for --seq-len %lld, the longest has %lld tokens "
+                   "and the model takes windows of at most %lld; give --truncate-rows to cut them at their end",
+                   w->options.what, n, all, time, longest, (long long)w->options.max_time);
+}
+
+static zn_status check_tally(const struct zn_run *run, const zn_windows *w, const struct tally *t)
+{
+    long long all = (long long)zn_examples_n(w->data->examples);
+    if (t->n_too_long > 0)
+        return fail_too_long(w, t);
+    if (t->n_kept == 0)
+        return zn_fail(ZN_ERR_INPUT, "%s: none of the %lld examples has a target that counts: messages of the role "
+                       "'assistant' and completions do", w->options.what, all);
+    if (t->n_cut > 0)
+        zn_run_note(run, "%s: %lld of %lld examples are cut to %lld tokens, the longest has %lld", w->options.what,
+                    (long long)t->n_cut, all, (long long)w->options.time + 1, (long long)t->longest);
+    if (t->n_without_target > 0)
+        zn_run_note(run, "%s: %lld of %lld examples have no target that counts and are left out", w->options.what,
+                    (long long)t->n_without_target, all);
+    return ZN_OK;
+}
+
+static zn_status place_examples(const struct zn_run *run, zn_windows *w)
+{
+    int64_t n = zn_examples_n(w->data->examples);
+    struct tally tally = {0};
+    w->sizes = calloc((size_t)n, sizeof *w->sizes);
+    if (!w->sizes)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %lld examples", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        ZN_TRY(measure_example(w, i, &tally));
+    ZN_TRY(check_tally(run, w, &tally));
+    return w->options.packing == ZN_PACKING_NONE ? zn_pack_one_each(w->sizes, n, &w->packed)
+                                                 : zn_pack_best_fit(w->sizes, n, w->options.time, &w->packed);
+}
+
+static zn_status make(const struct zn_run *run, zn_windows *w)
+{
+    bool has_examples = w->data->examples && zn_examples_n(w->data->examples) > 0;
+    if (has_examples)
+        ZN_TRY(place_examples(run, w));
+    if (!has_examples || zn_tokens_total(w->data->stream) > 0)
+        ZN_TRY(zn_tokens_n_windows(w->data->stream, w->options.time, &w->n_stream));
+    return ZN_OK;
+}
+
+zn_status zn_windows_create(const struct zn_run *run, const struct zn_data *data,
+                            const struct zn_windows_options *options, zn_windows **windows)
+{
+    zn_windows *w = calloc(1, sizeof *w);
+    if (!w)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the windows of the data");
+    w->data = data;
+    w->options = *options;
+    zn_status status = make(run, w);
+    if (status != ZN_OK) {
+        zn_windows_destroy(w);
+        return status;
+    }
+    *windows = w;
+    return ZN_OK;
+}
+
+void zn_windows_destroy(zn_windows *w)
+{
+    if (!w)
+        return;
+    zn_packed_fini(&w->packed);
+    free(w->sizes);
+    free(w);
+}
+
+int64_t zn_windows_n(const zn_windows *w)
+{
+    return w->n_stream + w->packed.n_windows;
+}
+
+int64_t zn_windows_n_examples(const zn_windows *w)
+{
+    return w->packed.n_windows > 0 ? w->packed.first[w->packed.n_windows] : 0;
+}
+
+bool zn_windows_has_examples(const zn_windows *w)
+{
+    return w->packed.n_windows > 0;
+}
+
+int64_t zn_windows_time(const zn_windows *w, int64_t i)
+{
+    if (i < w->n_stream || w->options.packing != ZN_PACKING_NONE)
+        return w->options.time;
+    return w->sizes[w->packed.member[i - w->n_stream]];
+}
+
+size_t zn_windows_bytes(const zn_windows *w)
+{
+    int64_t n = w->sizes ? zn_examples_n(w->data->examples) : 0;
+    return (size_t)n * (sizeof *w->sizes + sizeof *w->packed.first + sizeof *w->packed.member);
+}
+
+/* ---- Reading ---- */
+
+/* Inputs and targets from n+1 tokens of the row's window, at place `at` of the row. */
+static void put_tokens(const struct zn_window_row *row, int64_t at, int64_t n)
+{
+    memcpy(row->ids + at, row->window, (size_t)n * sizeof *row->ids);
+    for (int64_t t = 0; t < n; t++) {
+        row->targets[at + t] = row->counts[t + 1] ? row->window[t + 1] : -1;
+        row->position_ids[at + t] = (int32_t)t;
+    }
+}
+
+/* Padding: each place an example of its own, which costs attention least, and no target. */
+static void put_padding(const struct zn_window_row *row, int64_t at)
+{
+    for (; at < row->time; at++) {
+        row->ids[at] = row->position_ids[at] = 0;
+        row->targets[at] = -1;
+    }
+}
+
+zn_status zn_windows_fill(const zn_windows *w, int64_t i, const struct zn_window_row *row, int64_t *n_tokens)
+{
+    int64_t at = 0;
+    if (i < w->n_stream) {
+        ZN_TRY(zn_tokens_window(w->data->stream, i, w->options.time, row->window, row->counts));
+        put_tokens(row, 0, w->options.time);
+        at = w->options.time;
+    } else {
+        int64_t window = i - w->n_stream;
+        for (int64_t m = w->packed.first[window]; m < w->packed.first[window + 1]; m++) {
+            int64_t example = w->packed.member[m], size = w->sizes[example];
+            ZN_TRY(zn_examples_read(w->data->examples, example, size + 1, row->window, row->counts));
+            put_tokens(row, at, size);
+            at += size;
+        }
+    }
+    put_padding(row, at);
+    *n_tokens = at;
+    return ZN_OK;
+}
