@@ -184,20 +184,24 @@ static zn_status read_step(struct zn_report_log *log, zn_json *line)
     int64_t step;
     ZN_TRY(zn_json_get_int(line, "step", 0, MAX_STEP, &step));
     double at = (double)step, held_out = number_at(line, "eval_loss");
-    double tokens = number_at(line, "tokens"), seconds = number_at(line, "seconds");
+    double tokens = number_at(line, "tokens"), targets = number_at(line, "targets"), seconds = number_at(line, "seconds");
+    if (!isnan(held_out)) /* most steps have none, and that is no gap */
+        zn_curve_add(&log->held_out, at, held_out);
+    if (step == 0) /* what was held out, before the first */
+        return ZN_OK;
     log->n_steps++;
     if (step > log->last_step)
         log->last_step = step;
     if (is_amount(tokens))
         log->tokens += tokens;
+    if (is_amount(targets))
+        log->targets += targets;
     if (is_amount(seconds))
         log->seconds += seconds;
     zn_curve_add(&log->loss, at, number_at(line, "loss"));
     zn_curve_add(&log->grad_norm, at, number_at(line, "grad_norm"));
     zn_curve_add(&log->lr, at, number_at(line, "lr"));
     zn_curve_add(&log->speed, at, number_at(line, "tokens_per_second"));
-    if (!isnan(held_out)) /* most steps have none, and that is no gap */
-        zn_curve_add(&log->held_out, at, held_out);
     read_skipped(log, line, step);
     read_memory(log, line);
     read_traffic(log, line);

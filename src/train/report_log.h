@@ -20,7 +20,7 @@ typedef enum zn_traffic { ZN_TRAFFIC_SENT, ZN_TRAFFIC_READ, ZN_TRAFFIC_WRITTEN, 
 struct zn_report_log {
     int64_t n_steps;   /* lines that are steps */
     int64_t last_step; /* the highest number; 0: none */
-    double tokens, seconds;
+    double tokens, targets, seconds;
     zn_curve loss, held_out, grad_norm, lr, speed; /* over steps; skipped steps are gaps of the loss */
     zn_curve skipped;                              /* only the places count */
     int64_t n_skipped, n_skipped_at_end;

@@ -179,6 +179,14 @@ static void add_tiles(zn_text *page, const struct zn_report_facts *f)
     html_add_count(page, log->tokens);
     zn_text_add(page, "</small>");
     end_tile(page);
+    if (log->targets < log->tokens) {
+        begin_tile(page, "trained tokens");
+        html_add_large(page, log->targets);
+        zn_text_add(page, "<small>");
+        html_add_count(page, log->targets);
+        zn_text_add(page, "</small>");
+        end_tile(page);
+    }
     begin_tile(page, "time in steps");
     html_add_duration(page, log->seconds);
     if (log->seconds > 0) {

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Compares the loss that `zinc eval --json` gave for JSONL conversations with transformers' own.
+"""Compares the losses that `zinc eval --json` gave for JSONL conversations with transformers' own, row by row.
 
-    check_chat_loss.py MODEL ROWS.jsonl SEQ_LEN EVAL.json
+    check_chat_loss.py MODEL ROWS.jsonl EVAL.json…
 
-The tokens are rendered and encoded by transformers, the answers found by offsets, the windows cut as documented.
-"""
+Each row is rendered and encoded by transformers, run alone, and the answers are found by offsets: what the assistant says
+and the token that ends its turn."""
 import json
 import sys
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model_folder, rows, length, result = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.load(open(sys.argv[4]))
-tokenizer = AutoTokenizer.from_pretrained(model_folder)
-ids, counts = [], []
+torch.set_num_threads(1)
+folder, rows, results = sys.argv[1], sys.argv[2], sys.argv[3:]
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+total, n_targets, n_tokens, n_rows, longest = 0.0, 0, 0, 0, 0
 for line in open(rows):
     messages = json.loads(line)["messages"]
     text = tokenizer.apply_chat_template(messages, tokenize=False)
@@ -25,17 +27,26 @@ for line in open(rows):
         if message["role"] == "assistant":
             spans.append((at, end + len(tokenizer.eos_token)))
         at = end
-    ids += encoding["input_ids"] + [tokenizer.eos_token_id]
-    counts += [any(a < e and b > s for s, e in spans) for a, b in encoding["offset_mapping"]] + [False]
-model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32).eval()
-total, n = 0.0, 0
-with torch.no_grad():
-    for i in range((len(ids) - 1) // length):
-        window = torch.tensor([ids[i * length:(i + 1) * length]])
-        logp = model(window).logits[0].double().log_softmax(-1)
-        for t in range(length):
-            if counts[i * length + t + 1]:
-                total -= logp[t, ids[i * length + t + 1]].item()
-                n += 1
-print(f"loss of answers {result['loss']:.6f} over {result['tokens']} targets; transformers {total / n:.6f} over {n}")
-sys.exit(0 if n == result["tokens"] and abs(result["loss"] - total / n) <= 1e-5 * abs(total / n) + 1e-6 else 1)
+    ids = encoding["input_ids"]
+    counts = [any(a < e and b > s for s, e in spans) for a, b in encoding["offset_mapping"]]
+    with torch.no_grad():
+        logp = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    for t in range(1, len(ids)):
+        if counts[t]:
+            total -= logp[t - 1, ids[t]].item()
+            n_targets += 1
+    n_tokens += len(ids) - 1
+    n_rows += 1
+    longest = max(longest, len(ids))
+truth = total / n_targets
+print(f"transformers, row by row: {truth:.7f} over {n_targets} targets of {n_rows} rows, the longest of {longest} tokens")
+worst = 0.0
+for path in results:
+    found = json.load(open(path))
+    far = abs(found["loss"] - truth) / truth
+    worst = max(worst, far)
+    counted = (found["targets"], found["tokens"], found["examples"])
+    print(f"{path.split('/')[-1]}: {found['loss']:.7f}, {found['windows']} windows, {far:.1e} away")
+    if counted != (n_targets, n_tokens, n_rows) or not far <= 1e-5:
+        sys.exit(f"{path}: {counted}, should be {(n_targets, n_tokens, n_rows)}, or too far")
+print(f"at most {worst:.1e} away")

@@ -14,12 +14,12 @@ source "$here/smollm2.sh"
 
 # held_out FOLDER: the mean loss over the tokens of the answers
 held_out() {
-    "$zinc" eval --model "$1" --data "$data/owl-held-out.jsonl" --seq-len 128 --json >"$work/eval.json" || fail "zinc eval"
+    "$zinc" eval --model "$1" --data "$data/owl-held-out.jsonl" --json >"$work/eval.json" || fail "zinc eval"
     sed 's/.*"loss": *\([-0-9.e+]*\).*/\1/' "$work/eval.json"
 }
 
 before=$(held_out "$model")
-"$python" "$here/check_chat_loss.py" "$model" "$data/owl-held-out.jsonl" 128 "$work/eval.json" || fail "evaluation"
+"$python" "$here/check_chat_loss.py" "$model" "$data/owl-held-out.jsonl" "$work/eval.json" || fail "evaluation"
 "$zinc" train --model "$model" --data "$data/owl.jsonl" --output "$work/tuned" --steps 12 --precision fp32 \
     --output-dtype fp32 --seq-len 128 --micro-batch 1 --lr 5e-5 --keep 0 >"$work/log" 2>&1 || { tail -5 "$work/log"; fail "zinc train"; }
 after=$(held_out "$work/tuned")
