@@ -102,6 +102,10 @@ static zn_status open_windows(struct training *t, const struct zn_data_options *
     ZN_TRY(zn_windows_create(&t->run, data, &options, windows));
     t->engine.has_examples = t->engine.has_examples || zn_windows_has_examples(*windows);
     t->run.data_bytes += zn_examples_bytes(data->examples) + zn_windows_bytes(*windows);
+    if (zn_windows_has_examples(*windows))
+        zn_run_note(&t->run, "%s: %lld examples in %lld windows of at most %lld tokens, %.0f%% filled", what,
+                    (long long)zn_windows_n_examples(*windows), (long long)zn_windows_n_packed(*windows),
+                    (long long)t->engine.time, 100 * zn_windows_filled(*windows));
     return ZN_OK;
 }
 

@@ -152,6 +152,21 @@ int64_t zn_windows_n_examples(const zn_windows *w)
     return w->packed.n_windows > 0 ? w->packed.first[w->packed.n_windows] : 0;
 }
 
+int64_t zn_windows_n_packed(const zn_windows *w)
+{
+    return w->packed.n_windows;
+}
+
+double zn_windows_filled(const zn_windows *w)
+{
+    double taken = 0, places = 0;
+    for (int64_t i = 0; i < w->packed.n_windows; i++)
+        places += (double)zn_windows_time(w, w->n_stream + i);
+    for (int64_t i = 0; i < zn_windows_n_examples(w); i++)
+        taken += w->sizes[w->packed.member[i]];
+    return places > 0 ? taken / places : 0;
+}
+
 bool zn_windows_has_examples(const zn_windows *w)
 {
     return w->packed.n_windows > 0;

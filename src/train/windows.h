@@ -25,6 +25,10 @@ void zn_windows_destroy(zn_windows *windows); /* NULL is legal */
 int64_t zn_windows_n(const zn_windows *windows);
 int64_t zn_windows_n_examples(const zn_windows *windows); /* in all windows */
 
+/* Windows of examples, and how much of their places the examples take. */
+int64_t zn_windows_n_packed(const zn_windows *windows);
+double zn_windows_filled(const zn_windows *windows);
+
 /* Whether some windows hold examples: their rows say where each begins. */
 bool zn_windows_has_examples(const zn_windows *windows);
 
