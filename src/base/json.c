@@ -3,70 +3,13 @@
 #include "base/json.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
+#include "base/json_private.h"
 #include "base/text.h"
-
-struct zn_json {
-    const json_t *value; /* NULL: absent */
-    const zn_json *parent;
-    const char *key; /* in an object; else NULL */
-    size_t index;    /* in an array */
-    zn_json *root;
-    /* Of the root only. */
-    char *name;
-    json_t *document;
-    zn_json *values; /* handed out, linked by `next`, freed with the root */
-    zn_json *next;
-};
-
-zn_status zn_json_load_buffer(const void *data, size_t n_bytes, const char *name, zn_json **root)
-{
-    json_error_t error;
-    json_t *document = json_loadb(data, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (!document)
-        return zn_fail(ZN_ERR_INPUT, "%s: not valid JSON: line %d, column %d: %s", name, error.line,
-                       error.column, zn_shown(error.text).text);
-    zn_json *json = calloc(1, sizeof *json);
-    if (!json || !(json->name = strdup(name))) {
-        free(json);
-        json_decref(document);
-        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", name);
-    }
-    json->document = document;
-    json->value = document;
-    json->root = json;
-    *root = json;
-    return ZN_OK;
-}
-
-zn_status zn_json_load_file(const char *path, size_t max_bytes, zn_json **root)
-{
-    char *data;
-    size_t n_bytes;
-    ZN_TRY(zn_file_read(path, max_bytes, &data, &n_bytes));
-    zn_status status = zn_json_load_buffer(data, n_bytes, path, root);
-    free(data);
-    return status;
-}
-
-void zn_json_destroy(zn_json *root)
-{
-    if (!root)
-        return;
-    for (zn_json *value = root->values, *next; value; value = next) {
-        next = value->next;
-        free(value);
-    }
-    json_decref(root->document);
-    free(root->name);
-    free(root);
-}
 
 static zn_json_type type_of(const json_t *value)
 {

@@ -16,9 +16,15 @@
 typedef struct zn_json zn_json;
 
 /* Reads a whole document: any value. A key given twice, an invalid character and text after
- * the value are errors. `name` stands for the file in messages. */
+ * the value are errors; an integer beyond 64 bits is read as a real. `name` stands for the file in messages. */
 zn_status zn_json_load_file(const char *path, size_t max_bytes, zn_json **root);
 zn_status zn_json_load_buffer(const void *data, size_t n_bytes, const char *name, zn_json **root);
+
+/* A row of a data file that begins on this line, from 1: messages begin "FILE:LINE: ". Also takes what Python's json
+ * writes: NaN, Infinity and numbers beyond a double are null; \u0000 and halves of surrogate pairs become U+FFFD, and
+ * *n_replaced says how many did. */
+zn_status zn_json_load_row(const void *data, size_t n_bytes, const char *file, int64_t line, zn_json **root,
+                           int64_t *n_replaced);
 void zn_json_destroy(zn_json *root); /* NULL is legal */
 
 typedef enum zn_json_type {

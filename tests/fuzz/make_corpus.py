@@ -47,6 +47,7 @@ def make_json():
         "config": '{"model_type":"llama","hidden_size":64,"rope_theta":10000.0,"rope_scaling":{"factor":8.0,'
                   '"rope_type":"llama3"},"eos_token_id":[1,2],"tie_word_embeddings":true,"sliding_window":null}',
         "index": '{"metadata":{"total_size":8},"weight_map":{"a":"model-00001-of-00002.safetensors"}}',
+        "long_numbers": '{"model_max_length":1000000000000000019884624838656,"x":[-9223372036854775809,1e5],"y":tru}',
         "numbers": '[0,-1,1e5,1.5,-0.0,9223372036854775807,1e308]',
         "escapes": '{"\\u00e9\\n":"\\ud83d\\ude00 \\" \\\\ /"}',
         "nested": '[[[[{"a":[{"b":[]}]}]]]]',
