@@ -4,14 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/template.h"
-
-struct zn_chat {
-    struct template *template;
-    char *bos, *eos;
-    char **special; /* tokens that can end a turn: those that the template can write */
-    size_t n_special;
-};
+#include "formats/chat_private.h"
 
 void zn_chat_text_fini(struct zn_chat_text *text)
 {
@@ -137,68 +130,6 @@ zn_status zn_chat_open(const zn_tokenizer *tokenizer, zn_chat **chat)
     return status;
 }
 
-/* ---- Answers ---- */
-
-/* The end of the first special token in begin … end of the text; 0 when there is none. */
-static size_t special_end(const zn_chat *chat, const char *text, size_t begin, size_t end)
-{
-    size_t first = end, found = 0;
-    for (size_t i = 0; i < chat->n_special; i++) {
-        size_t n = strlen(chat->special[i]);
-        const char *at = memmem(text + begin, end - begin, chat->special[i], n);
-        size_t place = at ? (size_t)(at - text) : end;
-        if (at && (place < first || (place == first && place + n > found))) {
-            first = place;
-            found = place + n;
-        }
-    }
-    return found;
-}
-
-static zn_status add_answer(struct zn_chat_text *text, size_t *capacity, size_t begin, size_t end)
-{
-    if (text->n_answers == *capacity) {
-        size_t wanted = 2 * *capacity + 8;
-        struct zn_chat_span *larger = realloc(text->answers, wanted * sizeof *larger);
-        if (!larger)
-            return zn_fail(ZN_ERR_MEMORY, "out of memory for %zu answers", wanted);
-        text->answers = larger;
-        *capacity = wanted;
-    }
-    text->answers[text->n_answers++] = (struct zn_chat_span){begin, end};
-    return ZN_OK;
-}
-
-/* An answer is a run of the assistant's bytes. What the template writes after it, up to the first special token,
- * belongs to it as well: the model has to end its turn. Between two such runs without a special token
- * (a template that takes an answer apart) all belongs to the answer. */
-static zn_status find_answers(const zn_chat *chat, const char *marks, struct zn_chat_text *text)
-{
-    size_t n = text->n_bytes, at = 0, capacity = 0;
-    while (at < n) {
-        if (marks[at] != MARK_ASSISTANT) {
-            at++;
-            continue;
-        }
-        size_t begin = at, end = at, next;
-        for (;;) {
-            while (end < n && marks[end] == MARK_ASSISTANT)
-                end++;
-            for (next = end; next < n && marks[next] == MARK_TEMPLATE; next++)
-                ;
-            size_t turn_end = special_end(chat, text->text, end, next);
-            if (turn_end > 0)
-                end = turn_end;
-            if (turn_end > 0 || next == n || marks[next] != MARK_ASSISTANT)
-                break;
-            end = next;
-        }
-        ZN_TRY(add_answer(text, &capacity, begin, end));
-        at = end;
-    }
-    return ZN_OK;
-}
-
 zn_status zn_chat_apply(const zn_chat *chat, const struct zn_chat_message *messages, size_t n_messages,
                         bool add_generation_prompt, struct zn_chat_text *text)
 {
@@ -213,7 +144,7 @@ zn_status zn_chat_apply(const zn_chat *chat, const struct zn_chat_message *messa
         made.text = bytes.data;
         made.n_bytes = bytes.n_bytes;
         zn_text_init(&bytes);
-        status = find_answers(chat, marks.data, &made);
+        status = chat_find_answers(chat, marks.data, &made);
     }
     zn_text_fini(&bytes);
     zn_text_fini(&marks);

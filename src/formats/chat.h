@@ -16,17 +16,20 @@ struct zn_chat_message {
     const char *role, *content;
 };
 
-/* Bytes begin … end of a text. */
-struct zn_chat_span {
-    size_t begin, end;
+/* Bytes begin … end of a text; from `stop` on they are the special token that ends the turn, stop = end: there is none.
+ * `stop` of an answer in several pieces is that of the last; the others have none. */
+struct zn_chat_answer {
+    size_t begin, end, stop;
+    bool goes_on; /* the next piece belongs to the same answer */
 };
 
-/* A conversation as text. `answers` are what the model has to learn to write, in their order: the content of
- * each message whose role is "assistant" and the special token that ends its turn. */
+/* A conversation as text. `answers` are what the model has to learn to write, in their order: where the template marks it
+ * with {% generation %}, that; else the content of each message whose role is "assistant" and the special token that
+ * ends its turn. Blocks of thoughts that the template puts in empty do not belong to them. */
 struct zn_chat_text {
     char *text; /* NUL-terminated */
     size_t n_bytes;
-    struct zn_chat_span *answers;
+    struct zn_chat_answer *answers;
     size_t n_answers;
 };
 void zn_chat_text_fini(struct zn_chat_text *text);

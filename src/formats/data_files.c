@@ -14,18 +14,41 @@ void zn_data_files_fini(struct zn_data_files *files)
     *files = (struct zn_data_files){0};
 }
 
+/* Kinds of files that people have and that are not read, with the way to one that is. */
+static zn_status refuse_file(const char *path, const char *end)
+{
+    static const struct {
+        const char *end, *reader;
+    } tables[] = {
+        {".parquet", "from_parquet"}, {".arrow", "from_file"}, {".csv", "from_csv"}, {".tsv", "from_csv"},
+    };
+    int n_stem = (int)(strlen(path) - strlen(end));
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        if (strcmp(end, tables[i].end) == 0)
+            return zn_fail(ZN_ERR_INPUT, "%s: %s files are not read; this makes rows of it: python3 -c \"import datasets; "
+                           "datasets.Dataset.%s('%s'%s).to_json('%.*s.jsonl')\"", path, end, tables[i].reader, path,
+                           strcmp(end, ".tsv") == 0 ? ", sep='\\t'" : "", n_stem, path);
+    if (strcmp(end, ".gz") == 0 || strcmp(end, ".zst") == 0)
+        return zn_fail(ZN_ERR_INPUT, "%s: compressed files are not read; unpack it first: %s -d '%s'", path,
+                       strcmp(end, ".gz") == 0 ? "gzip" : "zstd", path);
+    return zn_fail(ZN_ERR_INPUT, "%s: not a kind of data: expected .txt, .jsonl, .json or .bin", path);
+}
+
 static zn_status find_kind(const char *path, zn_data_kind *kind)
 {
-    static const char *const ends[] = {[ZN_DATA_BIN] = ".bin", [ZN_DATA_TEXT] = ".txt", [ZN_DATA_JSONL] = ".jsonl"};
+    static const struct {
+        const char *end;
+        zn_data_kind kind;
+    } ends[] = {{".bin", ZN_DATA_BIN}, {".txt", ZN_DATA_TEXT}, {".jsonl", ZN_DATA_JSONL}, {".json", ZN_DATA_JSONL}};
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     const char *end = dot && (!slash || dot > slash) ? dot : "";
-    for (int k = 0; k < 3; k++) {
-        if (strcmp(end, ends[k]) == 0) {
-            *kind = (zn_data_kind)k;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (strcmp(end, ends[i].end) == 0) {
+            *kind = ends[i].kind;
             return ZN_OK;
         }
     }
-    return zn_fail(ZN_ERR_INPUT, "%s: not a kind of data: expected .txt, .jsonl or .bin", path);
+    return refuse_file(path, end);
 }
 
 static zn_status add_file(struct zn_data_files *files, const char *path)

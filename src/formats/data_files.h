@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-typedef enum zn_data_kind { ZN_DATA_BIN, ZN_DATA_TEXT, ZN_DATA_JSONL } zn_data_kind;
+typedef enum zn_data_kind { ZN_DATA_BIN, ZN_DATA_TEXT, ZN_DATA_JSONL /* rows, .json as well */ } zn_data_kind;
 
 struct zn_data_file {
     char *path;
@@ -21,7 +21,8 @@ struct zn_data_files {
 void zn_data_files_fini(struct zn_data_files *files);
 
 /* Paths are files and folders; a folder stands for all files under it, sorted by name, hidden ones left
- * out. A file that is not .bin, .txt or .jsonl is an error. Blocks. */
+ * out. A file that is not .bin, .txt, .jsonl or .json is an error; of kinds that people have the message names the way to
+ * rows. Blocks. */
 zn_status zn_data_files_list(const char *const *paths, size_t n_paths, struct zn_data_files *files);
 
 #endif

@@ -112,6 +112,7 @@ zn_status zn_config_end_of_text(zn_json *config, int32_t *id)
 
 zn_status zn_encoder_create(const struct zn_encoder_options *options, zn_encoder **encoder)
 {
+    ZN_TRY(zn_row_options_check(&options->rows));
     zn_encoder *e = calloc(1, sizeof *e);
     if (!e)
         return zn_fail(ZN_ERR_MEMORY, "out of memory for an encoder");
@@ -131,6 +132,7 @@ void zn_encoder_destroy(zn_encoder *encoder)
     if (!encoder)
         return;
     zn_chat_close(encoder->chat);
+    free(encoder->stop);
     pthread_mutex_destroy(&encoder->lock);
     zn_ids_fini(&encoder->before);
     zn_ids_fini(&encoder->after);
@@ -151,6 +153,8 @@ zn_status zn_encode_row(zn_encoder *encoder, const struct zn_row *row, const cha
 {
     if (row->kind == ZN_ROW_MESSAGES)
         return encode_messages(encoder, row, place, document);
+    if (row->kind == ZN_ROW_INSTRUCTION)
+        return encode_instruction(encoder, row, place, document);
     bool is_text = row->kind == ZN_ROW_TEXT;
     ZN_TRY(document_add(encoder, document, &encoder->before, is_text, place));
     if (is_text) {
@@ -187,7 +191,9 @@ zn_status encode_lines(zn_encoder *encoder, struct encode_part *part)
 {
     zn_jsonl *rows;
     const struct zn_row *row = NULL;
-    ZN_TRY(zn_jsonl_open_lines(part->path, part->first_line, part->data, part->n, &rows));
+    const struct zn_jsonl_part lines = {.path = part->path, .first_line = part->first_line, .data = part->data,
+                                        .n_bytes = part->n, .array = part->array, .is_last = part->ends};
+    ZN_TRY(zn_jsonl_open_part(&lines, &encoder->options.rows, &rows));
     zn_status status;
     while ((status = zn_jsonl_next(rows, &row)) == ZN_OK && row) {
         status = zn_row_is_example(row) ? encode_example(encoder, row, zn_jsonl_place(rows), part)
@@ -195,6 +201,7 @@ zn_status encode_lines(zn_encoder *encoder, struct encode_part *part)
         if (status != ZN_OK)
             break;
     }
+    atomic_fetch_add(&encoder->n_replaced, zn_jsonl_n_replaced(rows));
     zn_jsonl_close(rows);
     return status;
 }

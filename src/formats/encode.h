@@ -5,6 +5,8 @@
  *                 between tokens; the post-processor's tokens around both, then the end-of-text id; the prompt does not count
  *   messages      an example: the text of the folder's chat template, which has its own special tokens, encoded as a whole;
  *                 the answers count, and a token that holds bytes of an answer and of something else counts, too
+ *   instructions  an example: as messages where the folder has a chat template, the instruction and, on the next line, the
+ *                 input being the user's; else as a completion of Alpaca's prompt
  *
  * Without a tokenizer the ids are bytes. */
 #ifndef ZN_FORMATS_ENCODE_H
@@ -25,6 +27,7 @@ struct zn_encoder_options {
     int64_t vocab_size;            /* an id outside is an error when it comes; 0: any goes */
     int32_t end_of_text;           /* -1: none follows a document */
     int n_threads;                 /* for files; 0: one. Tokens do not depend on it */
+    struct zn_row_options rows;    /* borrowed */
 };
 
 typedef struct zn_encoder zn_encoder;
@@ -55,6 +58,11 @@ struct zn_token_sink {
     zn_status (*put_example)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
     void (*progress)(void *self, uint64_t n_bytes); /* of all files so far; may be NULL */
 };
+
+/* Tells what a person should know of the rows that were encoded so far, each as one line: characters that were replaced,
+ * what became of instructions, answers whose end is not learnt. `ends` are the ids that end a text in generation. */
+void zn_encoder_tell(zn_encoder *encoder, const int32_t *ends, size_t n_ends,
+                     void (*note)(void *self, const char *text), void *self);
 
 /* eos_token_id of a config.json, the first one when it is a list; -1: none. */
 zn_status zn_config_end_of_text(zn_json *config, int32_t *id);

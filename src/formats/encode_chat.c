@@ -74,7 +74,7 @@ static zn_status mark_by_sides(struct conversation *c, const char *place)
                        c->text->n_answers, c->text->n_bytes);
     memset(c->counts, 0, c->n);
     for (size_t i = 0; i < c->text->n_answers; i++) {
-        const struct zn_chat_span *answer = &c->text->answers[i];
+        const struct zn_chat_answer *answer = &c->text->answers[i];
         struct zn_ids before = {0}, after = {0};
         zn_status status = encode_plain(c->encoder, c->text->text, answer->begin, &before);
         if (status == ZN_OK)
@@ -101,9 +101,39 @@ static zn_status add_conversation(const zn_encoder *encoder, const struct zn_cha
     struct conversation c = {.encoder = encoder, .text = text, .whole = document->ids.id + first,
                              .counts = document->counts + first, .n = document->ids.n - first};
     ZN_TRY(mark_by_pieces(&c, &exact));
-    if (!exact)
-        ZN_TRY(mark_by_sides(&c, place));
-    return ZN_OK;
+    return exact ? ZN_OK : mark_by_sides(&c, place);
+}
+
+/* Counts the answers, and keeps the special token at the end of the first. */
+static zn_status note_ends(zn_encoder *encoder, const struct zn_chat_text *text)
+{
+    int64_t n_answers = 0, n_ended = 0;
+    const struct zn_chat_answer *ended = NULL;
+    for (size_t i = 0; i < text->n_answers; i++) {
+        const struct zn_chat_answer *answer = &text->answers[i];
+        n_answers += !answer->goes_on;
+        n_ended += answer->stop < answer->end;
+        if (answer->stop < answer->end && !ended)
+            ended = answer;
+    }
+    atomic_fetch_add(&encoder->n_answers, n_answers);
+    atomic_fetch_add(&encoder->n_ended, n_ended);
+    if (!ended)
+        return ZN_OK;
+    zn_status status = ZN_OK;
+    size_t end = ended->end;
+    while (text->text[end - 1] == '\n' || text->text[end - 1] == ' ') /* what a template calls generated may end so */
+        end--;
+    pthread_mutex_lock(&encoder->lock);
+    if (!encoder->stop && !(encoder->stop = strndup(text->text + ended->stop, end - ended->stop)))
+        status = zn_fail(ZN_ERR_MEMORY, "out of memory for the end of an answer");
+    pthread_mutex_unlock(&encoder->lock);
+    return status;
+}
+
+bool encoder_has_template(const zn_encoder *encoder)
+{
+    return encoder->options.tokenizer && zn_tokenizer_chat_template(encoder->options.tokenizer);
 }
 
 static zn_status open_chat(zn_encoder *encoder)
@@ -128,6 +158,8 @@ zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const c
     if (status != ZN_OK)
         return zn_context(status, "%s", place);
     status = add_conversation(encoder, &text, place, document);
+    if (status == ZN_OK)
+        status = note_ends(encoder, &text);
     zn_chat_text_fini(&text);
     return status;
 }

@@ -176,17 +176,49 @@ static int64_t count_lines(const char *text, size_t n)
     return count;
 }
 
-/* A line that is longer than a row may be goes as it is: who reads it says so. */
+/* The end of the last whole row of an array in the buffer, 0: none; *scan is at byte *scanned, *cut_at at the end. What
+ * cannot stand in an array goes with the rest of the buffer: who reads it says so. */
+static size_t find_array_cut(const struct reader *r, struct json_array *scan, size_t *scanned, struct json_array *cut_at)
+{
+    size_t cut = 0, n_skipped, n_taken;
+    bool is_whole;
+    while (*scanned < r->n) {
+        if (!json_array_next(scan, r->buffer + *scanned, r->n - *scanned, &n_skipped, &n_taken, &is_whole)) {
+            *cut_at = *scan;
+            return r->n;
+        }
+        *scanned += n_skipped + n_taken;
+        if (is_whole) {
+            cut = *scanned;
+            *cut_at = *scan;
+        }
+    }
+    return cut;
+}
+
+static size_t find_line_cut(const struct reader *r)
+{
+    const char *last = memrchr(r->buffer, '\n', r->n);
+    return last ? (size_t)(last - r->buffer) + 1 : 0;
+}
+
+/* A row that is longer than one may be goes as it is: who reads it says so. */
 static zn_status send_rows(struct reader *r)
 {
     struct encode_part part = {.first_line = 1};
+    struct json_array scan = {0}, cut_at = {0};
+    size_t scanned = 0;
+    ZN_TRY(fill(r, LINES));
+    if (json_array_begins(r->buffer, r->n))
+        part.array.state = scan.state = JSON_ARRAY_BEFORE;
     for (size_t wanted = LINES; r->n > 0 || r->at < r->n_bytes;) {
         ZN_TRY(fill(r, wanted));
-        const char *last = memrchr(r->buffer, '\n', r->n);
-        if (r->at == r->n_bytes)
+        size_t cut = scan.state ? find_array_cut(r, &scan, &scanned, &cut_at) : find_line_cut(r);
+        part.ends = r->at == r->n_bytes;
+        if (part.ends)
             part.n = r->n;
-        else if (last)
-            part.n = (size_t)(last - r->buffer) + 1;
+        else if (cut > 0)
+            part.n = cut;
         else if (r->n > ZN_JSONL_MAX_LINE)
             part.n = r->n;
         else {
@@ -196,6 +228,8 @@ static zn_status send_rows(struct reader *r)
         int64_t n_lines = count_lines(r->buffer, part.n);
         ZN_TRY(send_part(r, part));
         part.first_line += n_lines;
+        part.array = cut_at;
+        scanned -= scanned < part.n ? scanned : part.n;
         wanted = LINES;
     }
     return ZN_OK;

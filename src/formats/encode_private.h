@@ -3,14 +3,19 @@
 #define ZN_FORMATS_ENCODE_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "formats/chat.h"
 #include "formats/encode.h"
 
 struct zn_encoder {
     struct zn_encoder_options options;
-    pthread_mutex_t lock; /* guards the opening of `chat` */
+    pthread_mutex_t lock; /* guards the opening of `chat`, and `stop` */
     zn_chat *chat;        /* opened when the first messages come */
+    char *stop;           /* the special token that ended the first answer; NULL: none yet */
+    _Atomic int64_t n_replaced;     /* characters that became U+FFFD */
+    _Atomic int64_t n_instructions; /* rows */
+    _Atomic int64_t n_answers, n_ended; /* of conversations; those with a special token at their end that counts */
     struct zn_ids before, after; /* what the post-processor puts around a document */
 };
 
@@ -25,13 +30,17 @@ zn_status document_end(const zn_encoder *encoder, struct zn_document *document, 
 
 zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const char *place,
                           struct zn_document *document);
+bool encoder_has_template(const zn_encoder *encoder);
+zn_status encode_instruction(zn_encoder *encoder, const struct zn_row *row, const char *place,
+                             struct zn_document *document);
 
 /* A part of a file on its way to tokens: a piece of a text, or whole lines of rows. */
 struct encode_part {
     const char *path;
-    bool is_text, begins, ends; /* a document, where it is a text */
+    bool is_text, begins, ends; /* a document, where it is a text; of rows, `ends`: the file */
     size_t n_extra;             /* tokens at the begin of a piece that are not in the whole */
     int64_t first_line;         /* of rows */
+    struct json_array array;    /* of rows in an array: where it is at their begin */
     char *data;
     size_t n, capacity;
     uint64_t at; /* bytes of all files up to its end */

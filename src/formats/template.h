@@ -30,8 +30,11 @@ struct template_input {
     const char *bos, *eos; /* NULL: undefined in the template */
 };
 
-/* Where a byte of the output comes from. */
-enum { MARK_TEMPLATE = 0, MARK_OTHER = 1, MARK_ASSISTANT = 2 };
+/* Whether it says with {% generation %} what the assistant generates. */
+bool template_has_generation(const struct template *compiled);
+
+/* Where a byte of the output comes from; MARK_GENERATION is added to it in a {% generation %} block. */
+enum { MARK_TEMPLATE = 0, MARK_OTHER = 1, MARK_ASSISTANT = 2, MARK_GENERATION = 4 };
 
 /* The text and, for each of its bytes, one of marks. Both are the caller's, initialised, and finished by
  * the caller also after a failure. */

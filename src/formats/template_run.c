@@ -45,6 +45,17 @@ void template_destroy(struct template *compiled)
     free(compiled);
 }
 
+bool template_has_generation(const struct template *compiled)
+{
+    static const char name[] = "generation";
+    const struct token *tokens = compiled->tokens;
+    for (size_t i = 1; i < compiled->n_tokens; i++)
+        if (tokens[i - 1].kind == TOKEN_BLOCK && tokens[i].kind == TOKEN_NAME && tokens[i].n_bytes == strlen(name) &&
+            memcmp(tokens[i].text, name, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
 /* ---- Variables ---- */
 
 zn_status run_set(struct run *r, const char *name, size_t name_bytes, const struct value *value)
@@ -86,7 +97,10 @@ static zn_status put(struct run *r, const struct value *string)
     for (size_t done = 0; !string->string.marks && done < n; done += sizeof zeros)
         zn_text_add_bytes(r->marks, zeros, n - done < sizeof zeros ? n - done : sizeof zeros);
     ZN_TRY(zn_text_status(r->text));
-    return zn_text_status(r->marks);
+    ZN_TRY(zn_text_status(r->marks));
+    for (size_t i = r->marks->n_bytes - n; r->n_generations > 0 && i < r->marks->n_bytes; i++)
+        r->marks->data[i] |= MARK_GENERATION;
+    return ZN_OK;
 }
 
 /* ---- Statements. Each is entered after its name and leaves after its last "%}". ---- */
@@ -344,7 +358,9 @@ static bool ends_body(const struct run *r)
 static zn_status run_generation(struct run *r, bool live)
 {
     ZN_TRY(end_tag(r, TOKEN_BLOCK_END));
+    r->n_generations++;
     ZN_TRY(run_body(r, live));
+    r->n_generations--;
     if (!skip_block(r, "endgeneration"))
         return run_fail(r, ZN_ERR_INPUT, "expected 'endgeneration'");
     return end_tag(r, TOKEN_BLOCK_END);

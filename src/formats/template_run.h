@@ -23,6 +23,7 @@ struct run {
     size_t frame; /* first variable of the innermost loop's body */
     zn_text *text, *marks;
     int depth;
+    int n_generations; /* blocks of {% generation %} around this place */
     run_jump jump;
 };
 

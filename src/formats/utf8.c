@@ -37,6 +37,17 @@ size_t utf8_length(const char *text, size_t n, size_t *n_bad)
     return length;
 }
 
+size_t utf8_count_bad(const char *text, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n;) {
+        size_t n_bad, length = utf8_length(text + i, n - i, &n_bad);
+        count += length == 0;
+        i += length > 0 ? length : n_bad;
+    }
+    return count;
+}
+
 size_t utf8_repair(const char *text, size_t n, char *out)
 {
     char *to = out;

@@ -9,6 +9,9 @@
  * recommends; at least 1). n > 0. */
 size_t utf8_length(const char *text, size_t n, size_t *n_bad);
 
+/* How many U+FFFD utf8_repair would put in. */
+size_t utf8_count_bad(const char *text, size_t n);
+
 /* The text with what is not UTF-8 replaced by U+FFFD. `out` has room for 3·n bytes; returns how many
  * were written. */
 size_t utf8_repair(const char *text, size_t n, char *out);

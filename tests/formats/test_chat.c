@@ -85,9 +85,9 @@ static const struct zn_chat_message talk[] = {{"system", "Be brief."},
                                               {"assistant", "Yes."}};
 
 /* The answers of the text, put one after another with '|' after each. */
-static void check_answers(const char *template, const struct zn_chat_message *messages, size_t n, const char *expected)
+static void check_chat(zn_chat *chat, const char *template, const struct zn_chat_message *messages, size_t n,
+                       const char *expected)
 {
-    zn_chat *chat = open_template(template);
     struct zn_chat_text text;
     char found[512] = "";
     OK(zn_chat_apply(chat, messages, n, true, &text));
@@ -102,6 +102,16 @@ static void check_answers(const char *template, const struct zn_chat_message *me
         fail_msg("%s: answers '%s', should be '%s'", template, found, expected);
     zn_chat_text_fini(&text);
     zn_chat_close(chat);
+}
+
+static void check_answers(const char *template, const struct zn_chat_message *messages, size_t n, const char *expected)
+{
+    check_chat(open_template(template), template, messages, n, expected);
+}
+
+static void check_source(const char *source, const struct zn_chat_message *messages, size_t n, const char *expected)
+{
+    check_chat(open_source(source), source, messages, n, expected);
 }
 
 static void answers_are_what_the_assistant_says(void **state)
@@ -126,7 +136,37 @@ static void thoughts_belong_to_the_answer(void **state)
 {
     (void)state;
     const struct zn_chat_message thinking[] = {{"user", "Why?"}, {"assistant", "<think>\nHm.\n</think>\n\nBecause."}};
-    check_answers("chatml-think", thinking, 2, "Hm.\n</think>\n\nBecause.<|im_end|>|");
+    check_answers("chatml-think", thinking, 2, "<think>\nHm.\n</think>\n\nBecause.<|im_end|>|");
+}
+
+/* Blocks that the template puts in where nothing was thought are read, not learnt; those of a content are. */
+static void empty_thoughts_are_not_learnt(void **state)
+{
+    (void)state;
+    static const char generation[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
+        "{% generation %}{{ '<think>\n\n</think>\n\n' + m.content + '<|im_end|>\n' }}{% endgeneration %}"
+        "{% else %}{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}";
+    const struct zn_chat_message plain[] = {{"user", "Why?"}, {"assistant", "Because."}};
+    const struct zn_chat_message own[] = {{"user", "Why?"}, {"assistant", "<think>\n\n</think>\n\nBecause."}};
+    check_answers("chatml-think", plain, 2, "Because.<|im_end|>|");
+    check_answers("chatml-think", own, 2, "Because.<|im_end|>|");
+    check_answers("chatml", own, 2, "<think>\n\n</think>\n\nBecause.<|im_end|>|");
+    check_source(generation, plain, 2, "Because.<|im_end|>\n|");
+}
+
+/* A template that marks what is generated decides it, also against the end of the turn. */
+static void generation_blocks_decide(void **state)
+{
+    (void)state;
+    check_source("{% for m in messages %}{% if m.role == 'assistant' %}A: {% generation %}{{ m.content | trim }}</s>"
+                 "{% endgeneration %}\n{% else %}{{ m.content }}\n{% endif %}{% endfor %}",
+                 talk, 5, "It is 4.</s>|Yes.</s>|");
+    check_source("{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}</s>"
+                 "{% else %}{{ m.content }}{% endif %}{% endfor %}",
+                 talk, 5, " It is 4. |Yes.|");
+    check_source("{% for m in messages %}{{ m.content }}</s>{% if false %}{% generation %}{% endgeneration %}{% endif %}{% endfor %}",
+                 talk, 5, "");
 }
 
 /* What a user writes counts not as the end of an answer, nor as an answer. */
@@ -226,6 +266,8 @@ int main(void)
         cmocka_unit_test(texts_are_those_of_transformers),
         cmocka_unit_test(answers_are_what_the_assistant_says),
         cmocka_unit_test(thoughts_belong_to_the_answer),
+        cmocka_unit_test(empty_thoughts_are_not_learnt),
+        cmocka_unit_test(generation_blocks_decide),
         cmocka_unit_test(markers_in_contents_do_not_mislead),
         cmocka_unit_test(what_is_not_supported_is_named),
         cmocka_unit_test(wrong_templates),

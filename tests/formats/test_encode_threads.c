@@ -178,7 +178,7 @@ static void check_rows(const zn_tokenizer *tokenizer, const char *path, const st
     size_t n_examples = 0;
     zn_jsonl *rows;
     const struct zn_row *row;
-    OK(zn_jsonl_open(path, &rows));
+    OK(zn_jsonl_open(path, NULL, &rows));
     for (;;) {
         OK(zn_jsonl_next(rows, &row));
         if (!row)

@@ -1,4 +1,4 @@
-/* Rows of JSONL: the three kinds, and malformed and hostile files, each with an error that names file and line. */
+/* Rows of JSONL, and malformed and hostile files, each with an error that names file and line. */
 #include "files.h"
 
 #include "formats/jsonl.h"
@@ -6,7 +6,7 @@
 static zn_jsonl *open_rows(const char *path)
 {
     zn_jsonl *rows = NULL;
-    OK(zn_jsonl_open(path, &rows));
+    OK(zn_jsonl_open(path, NULL, &rows));
     return rows;
 }
 
@@ -114,25 +114,41 @@ static void rows_of_the_wrong_kind(void **state)
         {"{\"prompt\": \"x\"}", "the row has none of"},
         {"{\"completion\": \"x\"}", "'prompt': missing"},
         {"{\"prompt\": [], \"completion\": \"x\"}", "'prompt': expected a string, found an array"},
-        {"{\"text\": \"x\", \"messages\": []}", "both 'text' and 'messages'"},
+        {"{\"text\": \"x\", \"messages\": []}", "both 'text' and 'messages'; '--map text=text' takes the one, '--map messages=messages' the other"},
         {"{\"messages\": []}", "'messages': has no message"},
         {"{\"messages\": {}}", "'messages': expected an array, found an object"},
         {"{\"messages\": [3]}", "'messages[0]': expected an object, found 3"},
         {"{\"messages\": [{\"role\": \"user\"}]}", "'messages[0].content': missing"},
         {"{\"messages\": [{\"role\": 1, \"content\": \"\"}]}", "'messages[0].role': expected a string, found 1"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\"}]}]}",
-         "expected a string, found an array"},
+         "'messages[0].content[0].text': missing"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+         "'messages[0].content[0]': a part of the type 'image'"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": [\"text\"]}]}", "content[0]': expected an object"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"weight\": 0}]}", "a 'weight' of 0"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"reasoning_content\": \"a\"}]}",
+         "has 'reasoning_content'"},
+        {"{\"conversations\": [{\"from\": \"narrator\", \"value\": \"\"}]}",
+         "'conversations[0]': 'from' is 'narrator'; known are human"},
+        {"{\"conversations\": [{\"from\": \"gpt\"}]}", "'conversations[0].value': missing"},
+        {"{\"instruction\": \"x\"}", "'output': missing"},
+        {"{\"instruction\": \"x\", \"output\": \"y\", \"history\": [[\"a\", \"b\"]]}", "'history': earlier turns"},
+        {"{\"prompt\": \"x\", \"chosen\": \"y\", \"rejected\": \"z\"}",
+         "a preference pair ('chosen' and 'rejected'), which cannot be trained on yet; '--map completion=chosen'"},
+        {"{\"question\": \"x\", \"answer\": \"y\"}", "(--map NEW=OLD gives other keys these names); it has 'question', 'answer'"},
+        {"{}", "it has no key"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [1]}]}", "has 'tool_calls'"},
         {"[1, 2]", "a row is an object"},
+        {"{\"text\": \"x\", \"y\": Nan}", "not valid JSON: column 22: "},
         {"\"text\"", "a row is an object"},
         {"{\"text\": \"x\"", "not valid JSON"},
         {"{\"text\": \"x\"} {}", "not valid JSON"},
-        {"{\"text\": \"\\u0000\"}", "not valid JSON"},
+        {"{\"text\": \"a\tb\"}", "not valid JSON"},
         {"{\"text\": \"x\", \"text\": \"y\"}", "not valid JSON"},
         {"text", "not valid JSON"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        char text[256];
+        char text[512];
         snprintf(text, sizeof text, "\n{\"text\":\"good\"}\n%s\n", wrong[i].line);
         zn_jsonl *rows = open_rows(make_text("wrong.jsonl", text));
         const struct zn_row *row = next_row(rows);
@@ -152,8 +168,8 @@ static void files_that_cannot_be_read(void **state)
 {
     (void)state;
     zn_jsonl *rows = NULL;
-    FAILS(zn_jsonl_open(in_folder("gone.jsonl"), &rows), ZN_ERR_IO, "gone.jsonl", "No such file");
-    FAILS(zn_jsonl_open(test_folder, &rows), ZN_ERR_INPUT, test_folder, "not a regular file");
+    FAILS(zn_jsonl_open(in_folder("gone.jsonl"), NULL, &rows), ZN_ERR_IO, "gone.jsonl", "No such file");
+    FAILS(zn_jsonl_open(test_folder, NULL, &rows), ZN_ERR_INPUT, test_folder, "not a regular file");
     assert_null(rows);
 }
 

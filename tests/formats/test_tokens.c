@@ -247,8 +247,8 @@ static void kinds_that_are_not_taken(void **state)
     (void)state;
     const struct zn_token_source_options tokenizer = {50257, 50256, false}, small = {128, -1, true};
     BAD(make_text("rows.jsonl", "{}"), &any, ZN_ERR_UNSUPPORTED, "have to be encoded");
-    BAD(make_text("a.pdf", "x"), &any, ZN_ERR_INPUT, "expected .txt, .jsonl or .bin");
-    BAD(make_text("noextension", "x"), &any, ZN_ERR_INPUT, "expected .txt, .jsonl or .bin");
+    BAD(make_text("a.pdf", "x"), &any, ZN_ERR_INPUT, "expected .txt, .jsonl, .json or .bin");
+    BAD(make_text("noextension", "x"), &any, ZN_ERR_INPUT, "expected .txt, .jsonl, .json or .bin");
     BAD(make_text("t.txt", "x"), &tokenizer, ZN_ERR_UNSUPPORTED, "tokenizer");
     BAD(make_text("t.txt", "x"), &small, ZN_ERR_INPUT, "needs a vocabulary of 256, the model has 128");
     BAD(in_folder("gone.txt"), &any, ZN_ERR_IO, "No such file");
