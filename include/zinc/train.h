@@ -66,6 +66,8 @@ struct zn_train_options {
     size_t n_data;
     const char *const *eval_data; /* held-out data, may be empty */
     size_t n_eval_data;
+    const char *const *map;       /* "NEW=OLD": the key OLD of rows is read as NEW, of all data */
+    size_t n_map;
     int64_t eval_every;           /* 0: only at the end */
     const char *output;
     bool overwrite;
@@ -135,6 +137,8 @@ struct zn_eval_options {
     const char *model;
     const char *const *data;
     size_t n_data;
+    const char *const *map; /* as in training */
+    size_t n_map;
     int64_t seq_len;     /* 0: as in training; for rows the longest example */
     int64_t micro_batch; /* windows computed at once */
     const char *packing; /* as in training */

@@ -3,11 +3,12 @@
 #include <stdio.h>
 
 #include "cli/commands.h"
+#include "formats/jsonl.h"
 #include "zinc/train.h"
 
 struct eval_flags {
     const char *model;
-    struct zn_words data;
+    struct zn_words data, map;
     int64_t seq_len, micro_batch, threads;
     const char *packing;
     bool json, truncate_rows;
@@ -19,7 +20,9 @@ static const struct zn_option flags[] = {
     {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
      .help = "Hub folder: config.json and safetensors."},
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
-     .help = "Text (.txt), rows (.jsonl), token files (.bin), or folders of them."},
+     .help = "Text (.txt), rows (.jsonl, .json), token files (.bin), or folders of them."},
+    {.name = "--map", .kind = ZN_OPTION_LIST, .offset = AT(map), .value = "NEW=OLD", .otherwise = "none",
+     .help = "Read the key OLD of rows as NEW: messages=dialog."},
     {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",
      .otherwise = "min(1024, the model's maximum); for rows the longest example", .help = "Tokens of a window."},
     {.name = "--packing", .kind = ZN_OPTION_CHOICE, .offset = AT(packing), .value = "HOW", .choices = "best-fit none stream",
@@ -61,13 +64,17 @@ int zn_cli_eval(int argc, char **argv)
         options.model = f.model;
         options.data = f.data.word;
         options.n_data = f.data.n;
+        options.map = f.map.word;
+        options.n_map = f.map.n;
         options.seq_len = f.seq_len;
         options.micro_batch = f.micro_batch;
         options.threads = (int)f.threads;
         options.packing = f.packing;
         options.truncate_rows = f.truncate_rows;
         options.listener.note = note;
-        zn_status status = zn_eval(&options, &result);
+        zn_status status = zn_row_options_check(&(struct zn_row_options){.map = f.map.word, .n_map = f.map.n});
+        if (status == ZN_OK)
+            status = zn_eval(&options, &result);
         if (status == ZN_OK)
             printf(f.json ? "{\"loss\":%.9g,\"perplexity\":%.9g,\"windows\":%lld,\"examples\":%lld,\"tokens\":%lld,"
                             "\"targets\":%lld}\n"

@@ -14,10 +14,11 @@
 #include "cli/commands.h"
 #include "formats/encode.h"
 #include "formats/tokens.h"
+#include "train/stop.h"
 
 struct tokenize_flags {
     const char *model, *output, *text;
-    struct zn_words decode;
+    struct zn_words decode, map;
     int64_t threads;
     bool from_stdin, json;
 };
@@ -29,6 +30,8 @@ static const struct zn_option flags[] = {
      .help = "Hub folder with tokenizer.json."},
     {.name = "--output", .kind = ZN_OPTION_STRING, .offset = AT(output), .value = "FILE.bin",
      .help = "Token file to write from the inputs."},
+    {.name = "--map", .kind = ZN_OPTION_LIST, .offset = AT(map), .value = "NEW=OLD", .otherwise = "none",
+     .help = "Read the key OLD of rows as NEW: messages=dialog."},
     {.name = "--text", .kind = ZN_OPTION_STRING, .offset = AT(text), .value = "STRING", .may_be_empty = true,
      .help = "Print the ids of this text, without special tokens around it."},
     {.name = "--stdin", .kind = ZN_OPTION_FLAG, .offset = AT(from_stdin),
@@ -190,31 +193,55 @@ static zn_status encode_files(zn_encoder *encoder, const struct zn_data_files *f
     return status;
 }
 
+/* The folder's config.json; an empty object where it has none. */
+static zn_status load_config(const char *folder, zn_json **config)
+{
+    char *path;
+    ZN_TRY(zn_path_join(folder, "config.json", &path));
+    zn_status status = zn_file_exists(path) ? zn_json_load_file(path, 16 << 20, config)
+                                            : zn_json_load_buffer("{}", 2, path, config);
+    free(path);
+    return status;
+}
+
 /* That of the tokenizer's configuration, else of the model's; -1: neither has one. */
 static zn_status end_of_text(const char *folder, const zn_tokenizer *tokenizer, int32_t *id)
 {
-    char *path;
     zn_json *config;
-    zn_status status = ZN_OK;
     *id = zn_tokenizer_eos(tokenizer);
     if (*id >= 0)
         return ZN_OK;
-    ZN_TRY(zn_path_join(folder, "config.json", &path));
-    if (zn_file_exists(path)) {
-        status = zn_json_load_file(path, 16 << 20, &config);
-        if (status == ZN_OK) {
-            status = zn_config_end_of_text(config, id);
-            zn_json_destroy(config);
-        }
-    }
-    free(path);
+    ZN_TRY(load_config(folder, &config));
+    zn_status status = zn_config_end_of_text(config, id);
+    zn_json_destroy(config);
+    return status;
+}
+
+static void show_note(void *self, const char *text)
+{
+    (void)self;
+    fprintf(stderr, "zinc tokenize: %s\n", text);
+}
+
+/* What a person should know of the rows that were encoded. */
+static zn_status tell_rows(const char *folder, zn_encoder *encoder, int32_t otherwise)
+{
+    struct zn_stop stop;
+    zn_json *config;
+    ZN_TRY(load_config(folder, &config));
+    zn_status status = zn_stop_init(&stop, config, folder, otherwise);
+    if (status == ZN_OK)
+        zn_encoder_tell(encoder, stop.ids, stop.n, show_note, NULL);
+    zn_stop_fini(&stop);
+    zn_json_destroy(config);
     return status;
 }
 
 static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *tokenizer, int n_threads,
                             const struct zn_data_files *files)
 {
-    struct zn_encoder_options options = {.tokenizer = tokenizer, .n_threads = n_threads};
+    struct zn_encoder_options options = {.tokenizer = tokenizer, .n_threads = n_threads,
+                                         .rows = {.map = f->map.word, .n_map = f->map.n}};
     struct work w = {.terminal = isatty(STDERR_FILENO) == 1};
     zn_encoder *encoder;
     zn_clock_init_real(&w.clock);
@@ -229,6 +256,8 @@ static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *
         status = encode_files(encoder, files, &w);
     if (status == ZN_OK)
         status = zn_token_writer_finish(w.writer);
+    if (status == ZN_OK)
+        status = tell_rows(f->model, encoder, options.end_of_text);
     zn_token_writer_destroy(w.writer);
     zn_encoder_destroy(encoder);
     if (status != ZN_OK)
@@ -260,12 +289,13 @@ static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer 
 static zn_status check_usage(const struct tokenize_flags *f, const struct zn_words *inputs)
 {
     int n = (f->text != NULL) + f->from_stdin + (f->decode.n > 0) + (inputs->n > 0);
+    ZN_TRY(zn_row_options_check(&(struct zn_row_options){.map = f->map.word, .n_map = f->map.n}));
     if (n != 1)
         return zn_fail(ZN_ERR_USAGE, "give either inputs, --text, --stdin or --decode");
     if (inputs->n > 0 && !f->output)
         return zn_fail(ZN_ERR_USAGE, "inputs need --output FILE.bin");
     if (inputs->n == 0 && f->output)
-        return zn_fail(ZN_ERR_USAGE, "--output needs inputs: .txt and .jsonl files or folders of them");
+        return zn_fail(ZN_ERR_USAGE, "--output needs inputs: .txt, .jsonl and .json files or folders of them");
     return ZN_OK;
 }
 

@@ -12,13 +12,14 @@
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "comm/comm.h"
+#include "formats/jsonl.h"
 #include "zinc/train.h"
 
 struct train_flags {
     const char *model, *output, *output_dtype, *optimizer, *lr_schedule, *precision, *recompute, *keep_logits, *log, *config;
     const char *trace;
     const char *stage, *device, *schedule, *reduce, *off_optimizer, *off_param, *off_gradients, *off_activations;
-    struct zn_words data, eval_data, freeze;
+    struct zn_words data, eval_data, map, freeze;
     int64_t eval_every, steps, micro_batch, accumulate, seq_len, warmup, seed, threads;
     double epochs, lr, beta1, beta2, eps, momentum, weight_decay, min_lr, clip;
     size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
@@ -44,9 +45,11 @@ static const struct zn_option flags[] = {
     {.name = "--from-scratch", .kind = ZN_OPTION_FLAG, .offset = AT(from_scratch),
      .help = "Random weights from config.json alone."},
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
-     .help = "Text (.txt), rows (.jsonl), token files (.bin), or folders of them."},
+     .help = "Text (.txt), rows (.jsonl, .json), token files (.bin), or folders of them."},
     {.name = "--eval-data", .kind = ZN_OPTION_LIST, .offset = AT(eval_data), .value = "PATH", .otherwise = "none",
      .help = "Held-out data; its loss is taken at the end and every --eval-every steps."},
+    {.name = "--map", .kind = ZN_OPTION_LIST, .offset = AT(map), .value = "NEW=OLD", .otherwise = "none",
+     .help = "Read the key OLD of rows as NEW: messages=dialog."},
     {.name = "--eval-every", .kind = ZN_OPTION_INT, .offset = AT(eval_every), .value = "N", .initial = "0",
      .range = "[0, inf)", .help = "Steps between evaluations; 0: only at the end."},
     {.name = "--output", .kind = ZN_OPTION_STRING, .offset = AT(output), .value = "DIR", .initial = "./zinc-out",
@@ -299,6 +302,8 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.n_data = f->data.n;
     o.eval_data = f->eval_data.word;
     o.n_eval_data = f->eval_data.n;
+    o.map = f->map.word;
+    o.n_map = f->map.n;
     o.eval_every = f->eval_every;
     o.output = f->output;
     o.overwrite = f->overwrite;
@@ -370,6 +375,7 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
 static zn_status check(const struct train_flags *f)
 {
     char *end;
+    ZN_TRY(zn_row_options_check(&(struct zn_row_options){.map = f->map.word, .n_map = f->map.n}));
     if (f->n_ranks > 0 && zn_comm_is_launched())
         return zn_fail(ZN_ERR_USAGE, "-n: mpirun or srun has started this process already; leave it off");
     if (strcmp(f->loss_scale, "dynamic") != 0 && (!(strtod(f->loss_scale, &end) > 0) || *end))

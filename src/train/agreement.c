@@ -97,6 +97,7 @@ static void add_options(struct fingerprint *f, const struct zn_train_options *o,
     add(f, "--hysteresis", "%lld", (long long)o->hysteresis);
     add(f, "--loss-scale-min", "%.17g", o->loss_scale_min);
     add_hash(f, "--freeze", hash_words(o->freeze, o->n_freeze));
+    add_hash(f, "--map", hash_words(o->map, o->n_map));
     add(f, "--seed", "%llu", (unsigned long long)o->seed);
     add(f, "--no-shuffle", "%d", o->shuffle);
     add(f, "--eval-every", "%lld", (long long)o->eval_every);

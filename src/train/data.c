@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "base/rng.h"
 #include "formats/encode.h"
+#include "train/stop.h"
 
 static const double SECONDS_BETWEEN_NOTES = 5;
 
@@ -132,12 +133,29 @@ static int encoding_threads(const struct zn_run *run)
     return all < most ? (int)all : most;
 }
 
-static zn_status encode_files(const struct opening *o, const struct zn_data_file *files, size_t n_files,
+static void note_row(void *self, const char *text)
+{
+    const struct opening *o = self;
+    zn_run_note(o->run, "%s", text);
+}
+
+/* What a person should know of the rows that were encoded. */
+static zn_status tell_rows(struct opening *o, zn_encoder *encoder)
+{
+    struct zn_stop stop;
+    zn_status status = zn_stop_init(&stop, o->run->config, o->options->folder, o->end_of_text);
+    if (status == ZN_OK)
+        zn_encoder_tell(encoder, stop.ids, stop.n, note_row, o);
+    zn_stop_fini(&stop);
+    return status;
+}
+
+static zn_status encode_files(struct opening *o, const struct zn_data_file *files, size_t n_files,
                               struct progress *p)
 {
     const struct zn_encoder_options options = {.tokenizer = o->tokenizer, .vocab_size = o->vocabulary,
                                                .end_of_text = o->end_of_text,
-                                               .n_threads = encoding_threads(o->run)};
+                                               .n_threads = encoding_threads(o->run), .rows = o->run->rows};
     const struct zn_token_sink sink = {
         .self = p, .put = put_tokens, .put_example = put_example, .progress = say_progress};
     zn_encoder *encoder;
@@ -145,6 +163,8 @@ static zn_status encode_files(const struct opening *o, const struct zn_data_file
     ZN_TRY(zn_encoder_create(&options, &encoder));
     p->next = zn_clock_now(&o->run->clock) + SECONDS_BETWEEN_NOTES;
     zn_status status = zn_encode_files(encoder, files, n_files, &sink);
+    if (status == ZN_OK)
+        status = tell_rows(o, encoder);
     zn_encoder_destroy(encoder);
     return status;
 }
@@ -213,7 +233,8 @@ static zn_status add_examples(struct opening *o, const char *name, struct zn_tok
 static zn_status add_encoded(struct opening *o, const struct zn_data_file *files, size_t n_files)
 {
     const struct zn_cache_options options = {.model_folder = o->options->folder, .vocab_size = o->vocabulary,
-                                             .end_of_text = o->config_end, .bytes = o->bytes};
+                                             .end_of_text = o->config_end, .bytes = o->bytes,
+                                             .map = o->run->rows.map, .n_map = o->run->rows.n_map};
     struct zn_cache_key key;
     struct zn_token_cache caches[ZN_N_CACHE_PARTS] = {{.ids_fd = -1, .mask_fd = -1}, {.ids_fd = -1, .mask_fd = -1}};
     const char *name = files[0].path;

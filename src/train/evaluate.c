@@ -119,6 +119,7 @@ zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *
     zn_clock_init_real(&clock);
     ZN_TRY(zn_comm_create_self(&clock, &comm));
     zn_run_init(&run, comm, &options->listener);
+    run.rows = (struct zn_row_options){.map = options->map, .n_map = options->n_map};
     zn_status status = zn_run_open_model(&run, options->model, false, &seq_len);
     if (status == ZN_OK)
         status = zn_run_measure(&run, options->threads, 0);

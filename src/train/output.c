@@ -93,6 +93,7 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
                 (long long)zn_model_n_elements(run->model), o->from_scratch ? "true" : "false");
     add_list(t, "data", o->data, o->n_data);
     add_list(t, "eval_data", o->eval_data, o->n_eval_data);
+    add_list(t, "map", o->map, o->n_map);
     zn_text_add(t, ",\n  \"eval_every\": %lld", (long long)o->eval_every);
     add_string(t, "output_dtype", zn_dtype_name(run->style.dtype));
     add_string(t, "precision", o->precision);

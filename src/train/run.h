@@ -6,6 +6,7 @@
 #include "base/topology.h"
 #include "checkpoint/load.h"
 #include "checkpoint/weights.h"
+#include "formats/jsonl.h"
 #include "plan/fit.h"
 #include "zinc/train.h"
 
@@ -16,6 +17,7 @@ struct zn_run {
     zn_comm *comm; /* borrowed */
     struct zn_machine machine;
     zn_topology *bound; /* what the process is bound by; NULL: it is not */
+    struct zn_row_options rows; /* how rows of data are read; borrowed */
     zn_json *config;
     zn_model *model;
     zn_model_files *files; /* NULL from scratch */

@@ -372,6 +372,7 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     struct training t = {.options = *options};
     zn_tracing *tracing = NULL;
     zn_run_init(&t.run, comm, &options->listener);
+    t.run.rows = (struct zn_row_options){.map = options->map, .n_map = options->n_map};
     zn_status status = set_up(&t);
     if (status == ZN_OK)
         status = zn_comm_agree(comm, zn_tracing_begin(&t, &tracing));

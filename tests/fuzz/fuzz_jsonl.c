@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     zn_jsonl *rows;
     const struct zn_row *row;
-    if (zn_jsonl_open(path, &rows) != ZN_OK)
+    if (zn_jsonl_open(path, NULL, &rows) != ZN_OK)
         abort();
     zn_status status;
     while ((status = zn_jsonl_next(rows, &row)) == ZN_OK && row)
