@@ -15,36 +15,100 @@ static zn_chat *open_source(const char *source)
     return chat;
 }
 
-static zn_chat *open_template(const char *name)
+static zn_chat *open_in(const char *folder, const char *name)
 {
     char path[512], *source;
     size_t n;
-    snprintf(path, sizeof path, "%s/chat/templates/%s.jinja", ZN_TEST_DATA, name);
+    snprintf(path, sizeof path, "%s/chat/%s/%s.jinja", ZN_TEST_DATA, folder, name);
     OK(zn_file_read(path, 1 << 20, &source, &n));
     zn_chat *chat = open_source(source);
     free(source);
     return chat;
 }
 
+static zn_chat *open_template(const char *name)
+{
+    return open_in("templates", name);
+}
+
 /* ---- Against transformers ---- */
 
-static void check_case(zn_json *item)
+static size_t read_messages(zn_json *item, struct zn_chat_message *messages, size_t max)
 {
-    const char *template, *conversation, *text, *error;
-    bool prompt;
     zn_json *list, *pair;
-    struct zn_chat_message messages[16];
-    OK(zn_json_get_string(item, "template", &template));
-    OK(zn_json_get_string(item, "conversation", &conversation));
-    OK(zn_json_get_bool(item, "prompt", &prompt));
     OK(zn_json_get_array(item, "messages", &list));
     size_t n = zn_json_n_items(list);
-    assert_true(n <= COUNT(messages));
+    assert_true(n <= max);
     for (size_t i = 0; i < n; i++) {
         OK(zn_json_item_array(list, i, &pair));
         OK(zn_json_item_string(pair, 0, &messages[i].role));
         OK(zn_json_item_string(pair, 1, &messages[i].content));
     }
+    return n;
+}
+
+/* The answers are those that transformers finds by {% generation %}. */
+static void check_generated(zn_chat *chat, zn_json *item, const char *template, const char *conversation)
+{
+    zn_json *expected;
+    struct zn_chat_message messages[16];
+    struct zn_chat_text made;
+    const char *answer;
+    size_t n = read_messages(item, messages, COUNT(messages));
+    OK(zn_json_get_array(item, "answers", &expected));
+    OK(zn_chat_apply(chat, messages, n, false, &made));
+    if (made.n_answers != zn_json_n_items(expected))
+        fail_msg("%s, %s: %zu answers, transformers %zu", template, conversation, made.n_answers, zn_json_n_items(expected));
+    for (size_t i = 0; i < made.n_answers; i++) {
+        const struct zn_chat_answer *a = &made.answers[i];
+        OK(zn_json_item_string(expected, i, &answer));
+        if (strlen(answer) != a->end - a->begin || memcmp(made.text + a->begin, answer, strlen(answer)) != 0)
+            fail_msg("%s, %s: '%.*s' should be '%s'", template, conversation, (int)(a->end - a->begin), made.text + a->begin,
+                     answer);
+        assert_true(a->stop < a->end);
+    }
+    zn_chat_text_fini(&made);
+    zn_chat_close(chat);
+}
+
+/* By the template that marks them, and by the plain one, where the answer has words. */
+static void check_answers_of(zn_json *item, size_t *n_checked)
+{
+    const char *template, *conversation;
+    if (!zn_json_has(item, "answers"))
+        return;
+    OK(zn_json_get_string(item, "template", &template));
+    OK(zn_json_get_string(item, "conversation", &conversation));
+    check_generated(open_in("generation", template), item, template, conversation);
+    if (strcmp(conversation, "empty answer") != 0)
+        check_generated(open_template(template), item, template, conversation);
+    ++*n_checked;
+}
+
+static void answers_are_those_of_transformers(void **state)
+{
+    (void)state;
+    zn_json *root, *cases, *item;
+    size_t n_checked = 0;
+    OK(zn_json_load_file(ZN_TEST_DATA "/chat/expected.json", 1 << 24, &root));
+    OK(zn_json_get_array(root, "cases", &cases));
+    for (size_t i = 0; i < zn_json_n_items(cases); i++) {
+        OK(zn_json_item_object(cases, i, &item));
+        check_answers_of(item, &n_checked);
+    }
+    assert_true(n_checked > 70);
+    zn_json_destroy(root);
+}
+
+static void check_case(zn_json *item)
+{
+    const char *template, *conversation, *text, *error;
+    bool prompt;
+    struct zn_chat_message messages[16];
+    OK(zn_json_get_string(item, "template", &template));
+    OK(zn_json_get_string(item, "conversation", &conversation));
+    OK(zn_json_get_bool(item, "prompt", &prompt));
+    size_t n = read_messages(item, messages, COUNT(messages));
     OK(zn_json_get_string_or(item, "text", NULL, &text));
     OK(zn_json_get_string_or(item, "error", NULL, &error));
     zn_chat *chat = open_template(template);
@@ -264,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_those_of_transformers),
+        cmocka_unit_test(answers_are_those_of_transformers),
         cmocka_unit_test(answers_are_what_the_assistant_says),
         cmocka_unit_test(thoughts_belong_to_the_answer),
         cmocka_unit_test(empty_thoughts_are_not_learnt),

@@ -1,4 +1,5 @@
-/* JSONL of any bytes: each row is whole, or the reading ends with one line that names the file and a line. */
+/* Rows of any bytes, in lines and in arrays, with and without a map: each row is whole, or the reading ends with one line that
+ * names the file and a line. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,32 +24,59 @@ static void check_text(const char *text)
 
 static void check_row(const struct zn_row *row)
 {
-    if (row->kind == ZN_ROW_TEXT)
+    switch (row->kind) {
+    case ZN_ROW_TEXT:
         check_text(row->text);
-    if (row->kind == ZN_ROW_COMPLETION) {
+        break;
+    case ZN_ROW_COMPLETION:
         check_text(row->prompt);
         check_text(row->completion);
-    }
-    if (row->kind == ZN_ROW_MESSAGES && row->n_messages == 0)
-        abort();
-    for (size_t i = 0; row->kind == ZN_ROW_MESSAGES && i < row->n_messages; i++) {
-        check_text(row->messages[i].role);
-        check_text(row->messages[i].content);
+        break;
+    case ZN_ROW_INSTRUCTION:
+        check_text(row->system ? row->system : "");
+        check_text(row->instruction);
+        check_text(row->input);
+        check_text(row->output);
+        break;
+    case ZN_ROW_MESSAGES:
+        if (row->n_messages == 0)
+            abort();
+        for (size_t i = 0; i < row->n_messages; i++) {
+            check_text(row->messages[i].role);
+            check_text(row->messages[i].content);
+        }
     }
 }
 
-static void check_failure(const zn_jsonl *rows)
+static void check_failure(const char *path)
 {
-    const char *text = zn_error_message(), *place = zn_jsonl_place(rows);
-    if (strncmp(text, place, strlen(place)) != 0)
+    const char *text = zn_error_message();
+    size_t n = strlen(path);
+    if (strncmp(text, path, n) != 0 || text[n] != ':' || text[n + 1] < '1' || text[n + 1] > '9')
         abort();
     for (; *text; text++)
         if ((unsigned char)*text < 0x20)
             abort();
 }
 
+/* Reads to the end; how many rows there are. */
+static int64_t read_rows(zn_jsonl *rows, const char *path, zn_status *status)
+{
+    const struct zn_row *row;
+    int64_t n = 0;
+    while ((*status = zn_jsonl_next(rows, &row)) == ZN_OK && row) {
+        check_row(row);
+        n++;
+    }
+    if (*status != ZN_OK)
+        check_failure(path);
+    zn_jsonl_close(rows);
+    return n;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const char *const map[] = {"messages=dialog", "completion=answer", "text=text"};
     static char path[64];
     static int fd = -1;
     if (fd < 0) {
@@ -57,15 +85,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
         abort();
+    const struct zn_row_options options = {.map = map, .n_map = size % 2 ? 3 : 0};
     zn_jsonl *rows;
-    const struct zn_row *row;
-    if (zn_jsonl_open(path, NULL, &rows) != ZN_OK)
+    zn_status from_file, from_memory;
+    if (zn_jsonl_open(path, &options, &rows) != ZN_OK)
         abort();
-    zn_status status;
-    while ((status = zn_jsonl_next(rows, &row)) == ZN_OK && row)
-        check_row(row);
-    if (status != ZN_OK)
-        check_failure(rows);
-    zn_jsonl_close(rows);
+    int64_t n = read_rows(rows, path, &from_file);
+    /* The same in memory. */
+    struct zn_jsonl_part part = {.path = path, .first_line = 1, .data = (const char *)data, .n_bytes = size, .is_last = true};
+    part.array.state = json_array_begins(part.data, size) ? JSON_ARRAY_BEFORE : JSON_ARRAY_NONE;
+    if (zn_jsonl_open_part(&part, &options, &rows) != ZN_OK)
+        abort();
+    if (read_rows(rows, path, &from_memory) != n || from_file != from_memory)
+        abort();
     return 0;
 }

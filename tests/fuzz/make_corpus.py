@@ -81,6 +81,15 @@ def make_jsonl():
         "tools": b'{"messages":[{"role":"assistant","content":null,"tool_calls":[]}]}\n',
         "bytes": b'\xef\xbb\xbf{"text":"\xff\xe2\x82\xed\xa0\x80"}\n',
         "cut": b'{"text":"x',
+        "alpaca": b'{"instruction":"a","input":NaN,"output":"b","system":"c"}\n{"instruction":"a","output":"b","history":[]}\n',
+        "sharegpt": b'{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}],"system":"c"}\n',
+        "parts": b'{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image"}],"weight":0}]}\n',
+        "python": b'{"text":"a\\u0000\\ud83d\\ude00\\udc00","x":[NaN,-Infinity,Infinity,1e999,-123456789012345678901234567890]}\n',
+        "pair": b'{"prompt":"a","chosen":"b","rejected":"c"}\n',
+        "array": b'\xef\xbb\xbf[\n {"text":"a ]}\\""},\n {"dialog":[{"role":"user","content":"b"}]}\n]\n',
+        "array_cut": b'[{"text":"a"},{"text":[',
+        "array_wrong": b'[{"text":"a"}\n{"text":"b"}] x',
+        "mapped": b'{"prompt":"a","answer":"b","text":null}\n\n',
     }
     for name, data in seeds.items():
         write("fuzz_jsonl", name, data)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes tests/data/chat/expected.json: what transformers makes of conversations by each template of
-tests/data/chat/templates/. With --check, compares instead of writing.
+tests/data/chat/templates/. With --check, compares instead of writing. Templates of the same name in
+tests/data/chat/generation/ write the same text and mark with {% generation %} what is generated: "answers" is what
+transformers finds there, for both.
 
     make_chat.py [--check] [TEMPLATE.jinja …]     other templates are rendered too, and printed as one JSON object
 
@@ -42,12 +44,25 @@ def render(template, messages, prompt):
         return {"error": str(error)}
 
 
+def answers(path, messages, text):
+    """The generated parts of the text, by the template that marks them; that it writes the same text is checked."""
+    twin = path.parent.parent / "generation" / path.name
+    if text is None or not twin.exists():
+        return {}
+    messages = [{"role": role, "content": content} for role, content in messages]
+    texts, spans = render_jinja_template([messages], chat_template=twin.read_text(), return_assistant_tokens_mask=True, **SPECIAL)
+    if texts[0] != text:
+        sys.exit(f"{twin} writes {texts[0]!r}, {path} {text!r}")
+    return {"answers": [text[begin:end] for begin, end in spans[0]]}
+
+
 def cases(path):
     template = path.read_text()
     for name, messages in CONVERSATIONS.items():
         for prompt in (False, True):
-            yield {"template": path.stem, "conversation": name, "prompt": prompt,
-                   "messages": [list(m) for m in messages], **render(template, messages, prompt)}
+            made = render(template, messages, prompt)
+            yield {"template": path.stem, "conversation": name, "prompt": prompt, "messages": [list(m) for m in messages], **made,
+                   **(answers(path, messages, made.get("text")) if not prompt else {})}
 
 
 def main():
