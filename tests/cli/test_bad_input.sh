@@ -231,7 +231,7 @@ mkdir folder
 data 1 folder "" folder
 data 1 none.bin "" folder none.bin
 printf 'x' >folder/x.csv
-data 1 folder/x.csv "not a kind of data" folder
+data 1 folder/x.csv "files are not read" folder
 
 # An id that the vocabulary does not have is found where it is read.
 tokens high.bin 20 1 2 3 4 5 6 7 8 9 10 11 12 101 14 15 16 17 18 19 20
