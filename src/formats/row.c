@@ -182,6 +182,9 @@ zn_status row_read(zn_json *object, const struct zn_row_options *options, struct
     case ZN_ROW_TEXT:
         return zn_json_get_string(object, key_of(options, "text"), &row->text);
     case ZN_ROW_COMPLETION:
+        if (zn_json_type_at(object, key_of(options, "completion")) == ZN_JSON_ARRAY)
+            return zn_json_fail(object, "'%s' is a list; a prompt and its completion as messages belong in one list, "
+                                "'messages'", key_of(options, "completion"));
         ZN_TRY(zn_json_get_string(object, key_of(options, "prompt"), &row->prompt));
         return zn_json_get_string(object, key_of(options, "completion"), &row->completion);
     case ZN_ROW_INSTRUCTION:

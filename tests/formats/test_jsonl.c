@@ -137,6 +137,7 @@ static void rows_of_the_wrong_kind(void **state)
          "a preference pair ('chosen' and 'rejected'), which cannot be trained on yet; '--map completion=chosen'"},
         {"{\"question\": \"x\", \"answer\": \"y\"}", "(--map NEW=OLD gives other keys these names); it has 'question', 'answer'"},
         {"{}", "it has no key"},
+        {"{\"prompt\": [], \"completion\": []}", "belong in one list, 'messages'"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [1]}]}", "has 'tool_calls'"},
         {"[1, 2]", "a row is an object"},
         {"{\"text\": \"x\", \"y\": Nan}", "not valid JSON: column 22: "},

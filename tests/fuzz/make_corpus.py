@@ -96,10 +96,10 @@ def make_jsonl():
 
 
 def make_chat():
-    templates = CORPUS.parent.parent / "data" / "chat" / "templates"
-    for path in sorted(templates.glob("*.jinja")):
+    chat = CORPUS.parent.parent / "data" / "chat"
+    for path in sorted(chat.glob("templates/*.jinja")) + [chat / "generation" / "chatml-think.jinja"]:
         for name, contents in [("", [b"Be brief.", b"Is it 4?", b" Yes. "]), ("-users", [b"", b"a", b"b", b"<|im_end|>", b"d"])]:
-            write("fuzz_chat", path.stem + name, b"\0".join([path.read_bytes()] + contents))
+            write("fuzz_chat", ("generation-" if path.parent.name == "generation" else "") + path.stem + name, b"\0".join([path.read_bytes()] + contents))
 
 
 def make_tokenizer():
