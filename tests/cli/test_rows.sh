@@ -65,15 +65,22 @@ same dialog messages
 
 # ---- Training with a map, in arrays and lines alike ----
 
-run() { local name=$1; shift; ends 0 train --model model --from-scratch --threads 1 --seq-len 8 --steps 2 --output "$name" "$@"; }
+run() { local name=$1; shift; ends 0 train --model model --from-scratch --threads 1 --seq-len 48 --steps 2 --output "$name" "$@"; }
 run lines --data messages.jsonl
 run array --data dialog.jsonl --map messages=dialog
 grep -q '"map": \["messages=dialog"\]' array/run.json || fail "run.json does not hold the map"
 cmp -s lines/model.safetensors array/model.safetensors || fail "the same rows in another form train otherwise"
-ends 0 eval --model lines --data dialog.jsonl --map messages=dialog --seq-len 8 --json
+ends 0 eval --model lines --data dialog.jsonl --map messages=dialog --seq-len 48 --json
 mv out mapped.json
-ends 0 eval --model lines --data messages.jsonl --seq-len 8 --json
+ends 0 eval --model lines --data messages.jsonl --seq-len 48 --json
 cmp -s out mapped.json || fail "evaluation with --map: $(cat mapped.json)"
+
+# What was encoded by one map is not taken for another.
+echo '{"a":"the capital of France","b":"is the capital of"}' >two.jsonl
+for key in a b; do
+    ends 0 train --model model --from-scratch --threads 1 --seq-len 2 --steps 1 --output keyed --overwrite --data two.jsonl --map text=$key
+done
+[ "$(ls keyed/cache | cut -c1-32 | sort -u | wc -l)" = 2 ] || fail "another map took the tokens of the first: $(ls keyed/cache)"
 
 # ---- What is told ----
 
@@ -82,7 +89,7 @@ ends 0 tokenize --model model --output python.bin python.jsonl
 said "zinc tokenize: 2 characters replaced by U+FFFD in rows"
 echo '{"eos_token_id": [0]}' >model/generation_config.json
 sed -i 's/, "eos_token_id": 2//' model/config.json
-ends 0 train --model model --from-scratch --threads 1 --seq-len 8 --steps 1 --output told --data messages.jsonl
+ends 0 train --model model --from-scratch --threads 1 --seq-len 48 --steps 1 --output told --data messages.jsonl
 said "zinc train: the chat template ends answers with '<|im_end|>' (id 2), which is not among eos_token_id"
 
 # ---- Refusals ----

@@ -143,7 +143,7 @@ static void check_told(const char *template, const char *rows, int32_t end, cons
     struct zn_document all = {0};
     struct world w = open_folder(folder_with(template), 1);
     snprintf(path, sizeof path, "%s", make_text("rows.jsonl", rows));
-    const struct zn_token_sink sink = {.self = &all, .put = collect};
+    const struct zn_token_sink sink = {.self = &all, .put = collect, .put_example = collect};
     OK(zn_encode_files(w.encoder, &(struct zn_data_file){path, ZN_DATA_JSONL}, 1, &sink));
     zn_encoder_tell(w.encoder, &end, 1, add_note, told);
     if (!first && *told)
@@ -212,7 +212,7 @@ static zn_status encode_rows(const char *path, int n_threads, struct zn_document
     char copy[256];
     struct world w = open_folder(NULL, n_threads);
     snprintf(copy, sizeof copy, "%s", path);
-    const struct zn_token_sink sink = {.self = all, .put = collect};
+    const struct zn_token_sink sink = {.self = all, .put = collect, .put_example = collect};
     all->ids.n = 0;
     zn_status status = zn_encode_files(w.encoder, &(struct zn_data_file){copy, ZN_DATA_JSONL}, 1, &sink);
     close_world(&w);
