@@ -32,6 +32,8 @@ struct zn_save {
     int64_t first_tensor[ZN_N_STATES]; /* of a state among the optimizer's; -1: none */
     zn_contents contents;              /* of this rank's files */
     bool published;
+    zn_status failure; /* of files, in begin: told by settle */
+    char message[1024];
 };
 
 /* ---- The layout ---- */
@@ -181,9 +183,9 @@ struct taking {
     zn_state state;
 };
 
-static zn_status take(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_elements)
+static zn_status write_piece(const struct taking *t, const zn_param *param, int64_t first, const float *values,
+                             int64_t n_elements)
 {
-    const struct taking *t = self;
     zn_save *s = t->save;
     kill_point(s->rank);
     if (t->state == ZN_STATE_MASTER)
@@ -192,6 +194,22 @@ static zn_status take(void *self, const zn_param *param, int64_t first, const fl
     if (tensor < 0)
         return ZN_OK;
     return zn_st_writer_write_f32(s->optimizer, (size_t)(tensor + param->index), first, n_elements, values);
+}
+
+static void keep_failure(zn_save *s, zn_status status)
+{
+    s->failure = status;
+    if (status != ZN_OK)
+        snprintf(s->message, sizeof s->message, "%s", zn_error_message());
+}
+
+/* Never fails, so that the engine's own failures are told from those of files. */
+static zn_status take(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_elements)
+{
+    struct taking *t = self;
+    if (t->save->failure == ZN_OK)
+        keep_failure(t->save, write_piece(t, param, first, values, n_elements));
+    return ZN_OK;
 }
 
 /* The temporary folder is rank 0's: ".tmp-step-00000100-4711". */
@@ -215,12 +233,15 @@ static zn_status write_all(zn_save *s, const struct zn_save_options *o)
 {
     struct zn_run_state state = o->state;
     choose_states(o, &state);
-    ZN_TRY(zn_comm_agree(s->comm, s->rank == 0 ? make_folder(s, o, &state) : ZN_OK));
-    ZN_TRY(zn_comm_agree(s->comm, create_writers(s, o, &state)));
-    for (int k = 0; k < ZN_N_STATES; k++) {
+    keep_failure(s, zn_comm_agree(s->comm, s->rank == 0 ? make_folder(s, o, &state) : ZN_OK));
+    if (s->failure == ZN_OK)
+        keep_failure(s, zn_comm_agree(s->comm, create_writers(s, o, &state)));
+    for (int k = 0; k < ZN_N_STATES && s->failure == ZN_OK; k++) {
         struct taking taking = {s, (zn_state)k};
-        if (k == ZN_STATE_MASTER || state.has[k])
-            ZN_TRY(zn_engine_stream_state(o->engine, (zn_state)k, take, &taking));
+        if (k != ZN_STATE_MASTER && !state.has[k])
+            continue;
+        ZN_TRY(zn_engine_stream_state(o->engine, (zn_state)k, take, &taking));
+        keep_failure(s, zn_comm_agree(s->comm, s->failure == ZN_OK ? ZN_OK : zn_fail_text(s->failure, s->message)));
     }
     return ZN_OK;
 }
@@ -270,6 +291,8 @@ static const char *part_name(int rank, char name[ZN_CHECKPOINT_NAME])
 zn_status zn_save_settle(zn_save *s)
 {
     char name[ZN_CHECKPOINT_NAME];
+    if (s->failure != ZN_OK)
+        return zn_fail_text(s->failure, s->message);
     ZN_TRY(finish_writer(s, s->model));
     if (s->optimizer)
         ZN_TRY(finish_writer(s, s->optimizer));

@@ -4,6 +4,9 @@
  *   settle   each rank alone, on any thread: syncs its files and hashes them
  *   publish  collective: the list of contents, and the name. From then on there is a checkpoint
  *
+ * What goes wrong with files, of any part, is told by publish on every rank alike: the engine is then as it was, nothing of
+ * the save is left, and training may go on. Begin fails only where the engine or the communicator does.
+ *
  * A file has one writer, fed with pieces from whichever rank and tier they lie in; memory does not grow with the
  * model. The files depend on nothing but the values: not on ranks, stage or offload (state.json and
  * manifest.json excepted). */
@@ -27,8 +30,7 @@ struct zn_save_options { /* all borrowed for begin; engine, comm and folder unti
 
 typedef struct zn_save zn_save;
 
-/* Blocks. A full disk is found before anything is written. After a failure no rank has a save, and nothing of
- * it is left. */
+/* Blocks. A full disk is found before anything is written. */
 zn_status zn_save_begin(const struct zn_save_options *options, zn_save **save);
 
 /* Not collective; blocks. The save belongs to this thread until it returns. */

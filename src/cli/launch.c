@@ -2,7 +2,8 @@
  * binds itself) and may run as root (containers).
  *
  * mpirun answers SIGTERM and SIGINT by killing its ranks a second later, which is no time to save. It passes SIGUSR1 on to
- * them, so that is what it gets from here. */
+ * them, so that is what it gets from here. It also gives up when nobody reads its output any more, so all it prints comes
+ * here, and is read to the end. */
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "cli/launch_relay.h"
+#include "cli/signals.h"
 
 enum { EXTRA_WORDS = 16 };
 
@@ -65,9 +67,17 @@ static void pass_on(int signal)
         kill(atomic_load(&mpirun_pid), atomic_fetch_add(&n_asked, 1) == 0 ? SIGUSR1 : SIGTERM);
 }
 
-/* The child: out of the terminal's reach, so that Ctrl-C comes to us alone, and gone when we are. */
-static void become(char **words, const sigset_t *mask, int told, int errors)
+/* Nobody reads what the job prints: it saves and leaves. */
+static void stop_unread(void)
 {
+    fprintf(stderr, "zinc train: nobody reads the output any more: the job is told to save and stop\n");
+    pass_on(SIGPIPE);
+}
+
+/* The child: out of the terminal's reach, so that Ctrl-C comes to us alone, and gone when we are. */
+static void become(char **words, const sigset_t *mask, int told, int output, int errors)
+{
+    dup2(output, STDOUT_FILENO);
     dup2(errors, STDERR_FILENO);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0)
@@ -91,19 +101,27 @@ static void tell_end(int code)
         fprintf(stderr, "zinc train: the job ended with code %d\n", code);
 }
 
+static void close_pipes(int pipes[][2], int n_pipes)
+{
+    for (int i = 0; i < n_pipes; i++) {
+        close(pipes[i][0]);
+        close(pipes[i][1]);
+    }
+}
+
 /* Runs mpirun and ends this process with its code; returns only when it could not be started. */
 static zn_status run(char **words)
 {
-    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
     sigset_t blocked, mask;
-    int told[2], errors[2], cause = 0;
-    if (pipe2(told, O_CLOEXEC) != 0)
-        return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s", words[0], strerror(errno));
-    if (pipe2(errors, O_CLOEXEC) != 0) {
-        close(told[0]);
-        close(told[1]);
-        return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s", words[0], strerror(errno));
+    int pipes[3][2], cause = 0, *told = pipes[0], *output = pipes[1], *errors = pipes[2];
+    for (int i = 0; i < 3; i++) {
+        if (pipe2(pipes[i], O_CLOEXEC) == 0)
+            continue;
+        cause = errno;
+        close_pipes(pipes, i);
+        return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s", words[0], strerror(cause));
     }
     sigemptyset(&action.sa_mask);
     sigemptyset(&blocked);
@@ -112,21 +130,23 @@ static zn_status run(char **words)
     sigprocmask(SIG_BLOCK, &blocked, &mask); /* until there is someone to pass them on to */
     pid_t pid = fork();
     if (pid == 0)
-        become(words, &mask, told[1], errors[1]);
+        become(words, &mask, told[1], output[1], errors[1]);
     cause = pid < 0 ? errno : 0;
-    close(told[1]);
-    close(errors[1]);
+    for (int i = 0; i < 3; i++)
+        close(pipes[i][1]);
     if (pid > 0 && read(told[0], &cause, sizeof cause) == 0) {
         atomic_store(&mpirun_pid, pid);
         for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-            sigaction(signals[i], &action, NULL);
+            if (signals[i] != SIGHUP || !zn_cli_is_ignored(SIGHUP)) /* nohup */
+                sigaction(signals[i], &action, NULL);
+        signal(SIGPIPE, SIG_IGN); /* who writes is told */
         sigprocmask(SIG_SETMASK, &mask, NULL);
-        int code = zn_launch_relay(pid, errors[0]);
+        int code = zn_launch_relay(pid, output[0], errors[0], stop_unread);
         tell_end(code);
         exit(code);
     }
-    close(told[0]);
-    close(errors[0]);
+    for (int i = 0; i < 3; i++)
+        close(pipes[i][0]);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     sigprocmask(SIG_SETMASK, &mask, NULL);

@@ -1,4 +1,4 @@
-/* Lines and paragraphs of mpirun's standard error. Open MPI puts what it has to say between two lines of dashes. */
+/* Standard output as it comes; lines and paragraphs of mpirun's standard error. Open MPI puts what it has to say between two lines of dashes. */
 #include "cli/launch_relay.h"
 
 #include <errno.h>
@@ -18,12 +18,22 @@ struct relay {
     zn_text held;   /* paragraphs that are not passed on */
     bool is_inside; /* of a paragraph */
     bool heard;     /* a rank has said something */
+    void (*unread)(void); /* NULL once it was called */
 };
 
-static void put(const zn_text *text)
+static void put_bytes(struct relay *r, FILE *out, const char *bytes, size_t n_bytes)
+{
+    if ((fwrite(bytes, 1, n_bytes, out) == n_bytes && fflush(out) == 0) || errno != EPIPE || !r->unread)
+        return;
+    void (*unread)(void) = r->unread;
+    r->unread = NULL;
+    unread();
+}
+
+static void put(struct relay *r, const zn_text *text)
 {
     if (text->n_bytes > 0)
-        fwrite(text->data, 1, text->n_bytes, stderr);
+        put_bytes(r, stderr, text->data, text->n_bytes);
 }
 
 static void clear(zn_text *text)
@@ -54,7 +64,7 @@ static void end_paragraph(struct relay *r)
     if (r->paragraph.data && is_about_ranks(r->paragraph.data))
         zn_text_add_bytes(&r->held, r->paragraph.data, r->paragraph.n_bytes);
     else
-        put(&r->paragraph);
+        put(r, &r->paragraph);
     clear(&r->paragraph);
     r->is_inside = false;
 }
@@ -65,7 +75,7 @@ static void take_line(struct relay *r)
     bool is_ours = strstr(line, "zinc train: ") != NULL, rule = is_rule(line);
     r->heard |= is_ours;
     if (is_ours || (!rule && !r->is_inside)) {
-        put(&r->line);
+        put(r, &r->line);
     } else {
         zn_text_add_bytes(&r->paragraph, line, r->line.n_bytes);
         if (rule && r->is_inside)
@@ -89,37 +99,58 @@ static void take(struct relay *r, const char *bytes, size_t n_bytes)
     }
 }
 
+static void take_output(struct relay *r, const char *bytes, size_t n_bytes)
+{
+    put_bytes(r, stdout, bytes, n_bytes);
+}
+
+/* A pipe from mpirun, and what becomes of its bytes. */
+struct source {
+    int fd;
+    void (*take)(struct relay *r, const char *bytes, size_t n_bytes);
+};
+
 /* False at the end. The pipe has its end when the last process that has it is gone; nobody waits for that. */
-static bool read_some(struct relay *r, int fd)
+static bool read_some(struct relay *r, const struct source *source)
 {
     char piece[PIECE];
-    ssize_t n = read(fd, piece, sizeof piece);
+    ssize_t n = read(source->fd, piece, sizeof piece);
     if (n > 0)
-        take(r, piece, (size_t)n);
+        source->take(r, piece, (size_t)n);
     return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-int zn_launch_relay(pid_t mpirun, int fd)
+/* Waits so long for one of them to have something. False where none had. */
+static bool read_both(struct relay *r, const struct source sources[2], struct pollfd wanted[2], int wait_ms)
 {
-    struct relay r = {0};
-    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    if (poll(wanted, 2, wait_ms) <= 0)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (wanted[i].revents != 0 && !read_some(r, &sources[i]))
+            wanted[i].fd = -1;
+    return true;
+}
+
+int zn_launch_relay(pid_t mpirun, int output, int errors, void (*unread)(void))
+{
+    struct relay r = {.unread = unread};
+    const struct source sources[2] = {{output, take_output}, {errors, take}};
+    struct pollfd wanted[2] = {{.fd = output, .events = POLLIN}, {.fd = errors, .events = POLLIN}};
     int status = 0;
-    bool runs = true, is_open = true;
-    fcntl(fd, F_SETFL, O_NONBLOCK);
+    bool runs = true;
+    fcntl(output, F_SETFL, O_NONBLOCK);
+    fcntl(errors, F_SETFL, O_NONBLOCK);
     while (runs) {
-        if (poll(&wanted, 1, LOOK_MS) > 0 && is_open)
-            is_open = read_some(&r, fd);
-        if (!is_open)
-            wanted.fd = -1;
+        read_both(&r, sources, wanted, LOOK_MS);
         pid_t ended = waitpid(mpirun, &status, WNOHANG);
         runs = ended == 0 || (ended < 0 && errno == EINTR);
     }
-    while (is_open && poll(&wanted, 1, 0) > 0) /* what it left behind */
-        is_open = read_some(&r, fd);
-    put(&r.line);
+    while (read_both(&r, sources, wanted, 0)) /* what it left behind */
+        ;
+    put(&r, &r.line);
     if (!r.heard)
-        put(&r.held);
-    put(&r.paragraph);
+        put(&r, &r.held);
+    put(&r, &r.paragraph);
     zn_text_fini(&r.line);
     zn_text_fini(&r.held);
     zn_text_fini(&r.paragraph);

@@ -1,6 +1,7 @@
 /* A flag for each process: set by the handler, read once a step. */
 #include "cli/signals.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,16 +15,30 @@ static void catch(int signal)
     atomic_compare_exchange_strong(&caught, &none, signal);
 }
 
+bool zn_cli_is_ignored(int signal)
+{
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 int zn_cli_stop(void *self)
 {
-    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+    static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     bool *installed = self;
     if (!*installed) {
         struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
         sigemptyset(&action.sa_mask);
         for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-            sigaction(signals[i], &action, NULL);
+            if (signals[i] != SIGHUP || !zn_cli_is_ignored(SIGHUP)) /* nohup */
+                sigaction(signals[i], &action, NULL);
+        signal(SIGPIPE, SIG_IGN); /* who writes is told */
         *installed = true;
     }
     return atomic_load(&caught);
+}
+
+void zn_cli_flush(FILE *out)
+{
+    if ((fflush(out) != 0 || ferror(out)) && errno == EPIPE)
+        catch(SIGPIPE);
 }

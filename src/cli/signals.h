@@ -1,10 +1,20 @@
-/* Signals that ask a run to save and leave: SIGTERM, SIGINT and SIGUSR1, as people, mpirun and Slurm send them. */
+/* Signals that ask a run to save and leave: SIGTERM, SIGINT, SIGUSR1 and SIGHUP, as people, mpirun, Slurm and a terminal that
+ * is closed send them. Output that nobody reads any more (SIGPIPE) counts as one. */
 #ifndef ZN_CLI_SIGNALS_H
 #define ZN_CLI_SIGNALS_H
 
+#include <stdbool.h>
+#include <stdio.h>
+
 /* For zn_train_options.stop. The first call begins to catch the signals: before there is something to save they end the
  * process as they always do. `self` is a bool that is false at first. Returns the signal that came, or 0. A second one
- * of the same kind ends the process. */
+ * of the same kind ends the process. SIGHUP that is ignored, as nohup does, stays ignored. */
 int zn_cli_stop(void *self);
+
+/* Writes out what was printed; where nobody reads it any more, zn_cli_stop returns SIGPIPE from now on. */
+void zn_cli_flush(FILE *out);
+
+/* Whether whoever started this process wants the signal ignored. */
+bool zn_cli_is_ignored(int signal);
 
 #endif

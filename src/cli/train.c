@@ -113,7 +113,7 @@ static const struct zn_option flags[] = {
     {.name = "--trace", .kind = ZN_OPTION_STRING, .offset = AT(trace), .value = "FILE", .otherwise = "none",
      .help = "Write the time line of one step of rank 0, for Perfetto: the third, or the last of fewer."},
     {.name = "--checkpoint-every", .kind = ZN_OPTION_INT, .offset = AT(checkpoint_every), .value = "N", .initial = "0",
-     .range = "[0, inf)", .help = "Steps between checkpoints; 0: only at the end and on SIGTERM, SIGINT, SIGUSR1."},
+     .range = "[0, inf)", .help = "Steps between checkpoints; 0: only at the end and on SIGTERM, SIGINT, SIGHUP, SIGUSR1."},
     {.name = "--keep", .kind = ZN_OPTION_INT, .offset = AT(keep), .value = "K", .initial = "2", .range = "[0, inf)",
      .help = "Checkpoints that stay; 0: none is saved."},
     {.name = "--checkpoint-async", .kind = ZN_OPTION_FLAG, .offset = AT(checkpoint_async),
@@ -208,6 +208,7 @@ static void show_note(void *self, const char *text)
 {
     (void)self;
     fprintf(stderr, "zinc train: %s\n", text);
+    zn_cli_flush(stderr);
 }
 
 static void show_failure(void *self, const char *text, bool speaks)
@@ -277,7 +278,7 @@ static void show_step(void *self, const struct zn_step_report *s)
         printf("  held-out loss %.4f", s->eval_loss);
     if (!screen->is_terminal || evaluated || s->step == s->steps)
         putchar('\n');
-    fflush(stdout);
+    zn_cli_flush(stdout);
 }
 
 static void show_end(void *self, const char *output)
@@ -289,7 +290,7 @@ static void show_end(void *self, const char *output)
 static void show_saved(void *self, const char *checkpoint, double seconds)
 {
     printf("%ssaved %s in %.1f s\n", new_line(self), checkpoint, seconds);
-    fflush(stdout);
+    zn_cli_flush(stdout);
 }
 
 static struct zn_train_options options_of(const struct train_flags *f, const struct zn_options *given)

@@ -18,7 +18,10 @@ static zn_status evaluate_batch(struct zn_run *run, const zn_windows *windows, i
     double loss = 0;
     for (int64_t row = 0; row < batch->rows; row++)
         which[row] = first + row < zn_windows_n(windows) ? first + row : -1;
-    ZN_TRY(zn_host_batch_fill(batch, windows, which));
+    /* A rank without its data would keep the others waiting. */
+    zn_status filled = zn_comm_agree(run->comm, zn_host_batch_fill(batch, windows, which));
+    run->is_evaluation_alike = filled != ZN_OK;
+    ZN_TRY(filled);
     const struct zn_micro_batch view = zn_host_batch_view(batch);
     ZN_TRY(zn_engine_evaluate(run->engine, &view, &loss));
     share->loss += loss;
@@ -48,6 +51,7 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
                           struct zn_eval_result *result)
 {
     struct share mine = {0}, sum = {0};
+    run->is_evaluation_alike = false;
     ZN_TRY(evaluate_share(run, options, windows, &mine));
     int n_ranks = zn_comm_n_ranks(run->comm);
     struct share *all = calloc((size_t)n_ranks, sizeof *all);
@@ -61,6 +65,7 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
     }
     free(all);
     ZN_TRY(status);
+    run->is_evaluation_alike = sum.n_targets == 0;
     if (sum.n_targets == 0)
         return zn_fail(ZN_ERR_INPUT, "the data to evaluate has no target that counts");
     result->windows = zn_windows_n(windows);

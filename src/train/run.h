@@ -32,6 +32,7 @@ struct zn_run {
     zn_device *device, *host; /* host: for updates in backward, else NULL */
     zn_storage *storage; /* NULL where nothing is on NVMe */
     zn_engine *engine;
+    bool is_evaluation_alike; /* the last evaluation failed in its data, on every rank, with the engine as it was */
 };
 
 /* Each step of the set-up; the caller calls fini whatever happened. */

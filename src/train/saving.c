@@ -26,6 +26,10 @@ static const char *signal_name(int signal)
         return "SIGINT";
     case SIGUSR1:
         return "SIGUSR1";
+    case SIGHUP:
+        return "SIGHUP";
+    case SIGPIPE:
+        return "SIGPIPE (nobody reads its output any more)";
     }
     return "a signal";
 }
@@ -68,9 +72,8 @@ static zn_status begin(zn_saving *s, int64_t step, int64_t n_skipped)
                                             .file_bytes = s->file_bytes,
                                             .state = state_at(s, step, n_skipped)};
     s->begun = zn_clock_now(&run->clock);
-    ZN_TRY(zn_save_begin(&options, &s->save));
-    s->last_saved = step;
-    return ZN_OK;
+    s->step = step;
+    return zn_save_begin(&options, &s->save);
 }
 
 /* The new one is whole; older ones go. That they cannot be removed is no reason to end a run. */
@@ -80,7 +83,7 @@ static void tell_and_prune(const zn_saving *s)
     char name[ZN_CHECKPOINT_NAME], *path;
     if (zn_comm_rank(run->comm) != 0)
         return;
-    if (run->listener.saved && zn_path_join(s->folder, zn_checkpoint_name(s->last_saved, name), &path) == ZN_OK) {
+    if (run->listener.saved && zn_path_join(s->folder, zn_checkpoint_name(s->step, name), &path) == ZN_OK) {
         run->listener.saved(run->listener.self, path, zn_clock_now(&run->clock) - s->begun);
         free(path);
     }
@@ -93,9 +96,19 @@ static zn_status publish(zn_saving *s, zn_status settled)
     zn_status status = zn_save_publish(s->save, settled);
     zn_save_destroy(s->save);
     s->save = NULL;
-    if (status == ZN_OK)
+    if (status == ZN_OK) {
+        s->last_saved = s->step;
         tell_and_prune(s);
+    }
     return status;
+}
+
+/* A checkpoint on the way is not worth a run: those before it are whole, and the next may be, too. */
+static void tell_missing(const zn_saving *s)
+{
+    char name[ZN_CHECKPOINT_NAME];
+    zn_run_note(s->setup.run, "checkpoint %s is not saved: %s; the run goes on and tries again at the next one",
+                zn_checkpoint_name(s->step, name), zn_error_message());
 }
 
 /* ---- In the background ---- */
@@ -127,22 +140,37 @@ static zn_status join(zn_saving *s)
     return s->status == ZN_OK ? ZN_OK : zn_fail_text(s->status, s->message);
 }
 
-static zn_status end_background(zn_saving *s)
+static void end_background(zn_saving *s)
 {
-    return s->in_background ? publish(s, join(s)) : ZN_OK;
+    if (s->in_background && publish(s, join(s)) != ZN_OK)
+        tell_missing(s);
+}
+
+/* Where a rank has no thread, none goes on with the save. */
+static zn_status settle_behind(zn_saving *s)
+{
+    zn_status status = zn_comm_agree(s->setup.run->comm, start_settling(s));
+    if (status == ZN_OK)
+        return ZN_OK;
+    snprintf(s->message, sizeof s->message, "%s", zn_error_message());
+    if (s->in_background)
+        join(s);
+    return publish(s, zn_fail_text(status, s->message));
 }
 
 /* ---- When ---- */
 
-static zn_status save_now(zn_saving *s, int64_t step, int64_t n_skipped, bool behind)
+/* *saved is what became of the checkpoint, alike on every rank; the engine is as it was. A failure of the engine or
+ * between ranks is returned. */
+static zn_status save_now(zn_saving *s, int64_t step, int64_t n_skipped, bool behind, zn_status *saved)
 {
-    ZN_TRY(end_background(s));
+    *saved = ZN_OK;
+    end_background(s);
     if (step == s->last_saved || s->setup.options->keep == 0)
         return ZN_OK;
     ZN_TRY(begin(s, step, n_skipped));
-    if (behind)
-        return zn_comm_agree(s->setup.run->comm, start_settling(s));
-    return publish(s, zn_save_settle(s->save));
+    *saved = behind ? settle_behind(s) : publish(s, zn_save_settle(s->save));
+    return ZN_OK;
 }
 
 /* The first rank's signal, and whether all are done with the save in the background. */
@@ -167,30 +195,56 @@ static zn_status exchange_news(const zn_saving *s, struct news *news)
     return status;
 }
 
+static bool is_due(const zn_saving *s, int64_t step)
+{
+    int64_t every = s->setup.options->checkpoint_every;
+    return every > 0 && step % every == 0;
+}
+
 zn_status zn_saving_after_step(zn_saving *s, int64_t step, int64_t n_skipped)
 {
     const struct zn_train_options *o = s->setup.options;
     struct news news = {0};
+    zn_status saved = ZN_OK;
     if (o->stop || s->in_background)
         ZN_TRY(exchange_news(s, &news));
     if (s->in_background && news.settled)
-        ZN_TRY(end_background(s));
-    bool ends = news.signal != 0 && step < o->steps;
-    /* The last one is zn_saving_end's: if it fails, the model is written all the same. */
-    bool due = o->checkpoint_every > 0 && step % o->checkpoint_every == 0 && step < o->steps;
-    if (ends || due)
-        ZN_TRY(save_now(s, step, n_skipped, o->checkpoint_async && !ends));
-    if (!ends)
-        return ZN_OK;
-    return zn_fail(ZN_ERR_INTERRUPTED, "stopped by %s after step %lld of %lld; %s", signal_name(news.signal),
-                   (long long)step, (long long)o->steps,
-                   o->keep > 0 ? "a checkpoint is saved: --resume goes on from there"
-                               : "nothing is saved, as --keep is 0");
+        end_background(s);
+    if (news.signal != 0)
+        return zn_saving_stop(s, step, n_skipped,
+                              zn_fail(ZN_ERR_INTERRUPTED, "stopped by %s after step %lld of %lld",
+                                      signal_name(news.signal), (long long)step, (long long)o->steps));
+    if (is_due(s, step))
+        ZN_TRY(save_now(s, step, n_skipped, o->checkpoint_async, &saved));
+    if (saved != ZN_OK)
+        tell_missing(s);
+    return ZN_OK;
 }
 
-zn_status zn_saving_end(zn_saving *s, int64_t step, int64_t n_skipped)
+zn_status zn_saving_stop(zn_saving *s, int64_t step, int64_t n_skipped, zn_status why)
 {
-    return save_now(s, step, n_skipped, false);
+    char cause[MESSAGE_BYTES];
+    zn_status saved;
+    snprintf(cause, sizeof cause, "%s", zn_error_message());
+    if (step == s->first_step) /* nothing was trained since */
+        return why;
+    zn_status status = save_now(s, step, n_skipped, false, &saved);
+    if (status != ZN_OK) {
+        zn_comm_abort(s->setup.run->comm, status);
+        return status;
+    }
+    if (saved != ZN_OK) {
+        snprintf(s->message, sizeof s->message, "%s", zn_error_message());
+        return zn_fail(why, "%s; no checkpoint of step %lld is saved: %s", cause, (long long)step, s->message);
+    }
+    return zn_fail(why, "%s; %s", cause,
+                   s->setup.options->keep > 0 ? "a checkpoint is saved: --resume goes on from there"
+                                              : "nothing is saved, as --keep is 0");
+}
+
+zn_status zn_saving_end(zn_saving *s, int64_t step, int64_t n_skipped, zn_status *saved)
+{
+    return save_now(s, step, n_skipped, false, saved);
 }
 
 void zn_saving_destroy(zn_saving *s)

@@ -48,11 +48,15 @@ void zn_saving_restore(const zn_saving *saving, int64_t *n_skipped);
 
 /* ---- Collective; block ---- */
 
-/* After each step, with the number of steps done: saves when it is due. ZN_ERR_INTERRUPTED on every rank once a rank was
- * told to stop; a checkpoint is saved then. */
+/* After each step but the last, with the number of steps done: saves when it is due; a checkpoint that cannot be written is
+ * noted, and the run goes on. ZN_ERR_INTERRUPTED on every rank once a rank was told to stop; a checkpoint is saved then. */
 zn_status zn_saving_after_step(zn_saving *saving, int64_t step, int64_t n_skipped);
 
-/* After the last step: everything is saved and in place. */
-zn_status zn_saving_end(zn_saving *saving, int64_t step, int64_t n_skipped);
+/* Where a run cannot go on for a reason that every rank has alike, `why` with its message: saves what was trained. Returns
+ * `why`, its message followed by what became of the checkpoint; another status where the engine fails. */
+zn_status zn_saving_stop(zn_saving *saving, int64_t step, int64_t n_skipped, zn_status why);
+
+/* After the last step: everything is saved and in place, or *saved is why not, alike on every rank. */
+zn_status zn_saving_end(zn_saving *saving, int64_t step, int64_t n_skipped, zn_status *saved);
 
 #endif

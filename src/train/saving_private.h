@@ -17,11 +17,12 @@ struct zn_saving {
     int lock;         /* of the output folder, on rank 0; -1 */
     zn_checkpoint *checkpoint; /* NULL: the run begins at its beginning */
     int64_t first_step, first_window;
-    int64_t last_saved;    /* step */
+    int64_t last_saved;    /* step of the newest whole checkpoint */
     uint64_t file_bytes;   /* of an optimizer file; 0: by the model */
     char *configuration;   /* as of run.json, for messages and state.json; rank 0 */
     /* A save under way. `settled` is set last by the thread, which owns the save until then. */
     zn_save *save;
+    int64_t step; /* that it is of */
     double begun;
     bool in_background;
     pthread_t thread;

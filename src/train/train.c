@@ -197,7 +197,24 @@ static zn_status fill_batches(struct training *t, int64_t step, struct step_size
     return ZN_OK;
 }
 
-/* Tokens and targets of the step over all ranks. */
+/* The first failure that does not keep the run from what is still to be done: it is told at the end. Every rank has it
+ * alike. */
+static void remember(struct training *t, zn_status status)
+{
+    if (status == ZN_OK || t->failure != ZN_OK)
+        return;
+    t->failure = status;
+    snprintf(t->failure_text, sizeof t->failure_text, "%s", zn_error_message());
+}
+
+/* Ends the run with that failure after saving the steps that are done. */
+static zn_status stop_early(struct training *t, int64_t n_done)
+{
+    t->ends_alike = true;
+    return zn_saving_stop(t->saving, n_done, t->n_skipped, zn_fail_text(t->failure, t->failure_text));
+}
+
+/* Tokens and targets of the step over all ranks; targets are -1 where one of them could not read its data. */
 static zn_status sum_sizes(struct training *t, const struct step_size *mine, struct step_size *sum)
 {
     int n_ranks = zn_comm_n_ranks(t->run.comm);
@@ -208,39 +225,53 @@ static zn_status sum_sizes(struct training *t, const struct step_size *mine, str
     zn_status status = zn_comm_exchange(t->run.comm, mine, sizeof *mine, all);
     for (int r = 0; r < n_ranks; r++) {
         sum->n_tokens += all[r].n_tokens;
-        sum->n_targets += all[r].n_targets;
+        sum->n_targets = all[r].n_targets < 0 || sum->n_targets < 0 ? -1 : sum->n_targets + all[r].n_targets;
     }
     free(all);
     return status;
 }
 
-static zn_status run_step(struct training *t, int64_t step, double lr, struct zn_verdict *verdict,
-                          struct step_size *size)
+/* All ranks have their micro-batches, or the run stops before the step. */
+static zn_status read_batches(struct training *t, int64_t step, struct step_size *size)
 {
     struct step_size mine;
-    double loss_scale = t->loss_scale.scale;
-    ZN_TRY(fill_batches(t, step, &mine));
+    zn_status filled = fill_batches(t, step, &mine);
+    if (filled != ZN_OK)
+        mine = (struct step_size){.n_targets = -1};
     ZN_TRY(sum_sizes(t, &mine, size));
-    if (size->n_targets == 0) { /* windows of nothing but prompts; the same on every rank */
+    if (size->n_targets >= 0)
+        return ZN_OK;
+    remember(t, zn_comm_agree(t->run.comm, filled));
+    return stop_early(t, step);
+}
+
+static zn_status run_step(struct training *t, double lr, int64_t n_targets, struct zn_verdict *verdict)
+{
+    double loss_scale = t->loss_scale.scale;
+    if (n_targets == 0) { /* windows of nothing but prompts; the same on every rank */
         *verdict = (struct zn_verdict){.skipped = true, .reason = "step has no target that counts"};
         return ZN_OK;
     }
-    float scale = (float)(loss_scale / (double)size->n_targets);
+    float scale = (float)(loss_scale / (double)n_targets);
     const struct zn_step input = {.batches = t->views, .scale = scale, .lr = lr, .loss_scale = loss_scale};
     return zn_engine_step(t->run.engine, &input, verdict);
 }
 
+/* Data that cannot be evaluated leave the engine as it is. */
 static zn_status evaluate_if_due(struct training *t, int64_t step, double *loss)
 {
     const struct zn_train_options *o = &t->options;
     bool due = step == 0 || step == o->steps || (o->eval_every > 0 && step % o->eval_every == 0);
     *loss = NAN;
-    if (!t->eval_windows || !due)
+    if (!t->eval_windows || !due || t->failure != ZN_OK)
         return ZN_OK;
     struct zn_eval_result result;
-    ZN_TRY(zn_run_evaluate(&t->run, &t->engine, t->eval_windows, &result));
-    *loss = result.loss;
-    return ZN_OK;
+    zn_status status = zn_run_evaluate(&t->run, &t->engine, t->eval_windows, &result);
+    if (status == ZN_OK)
+        *loss = result.loss;
+    else if (t->run.is_evaluation_alike)
+        remember(t, zn_context(status, "held-out data"));
+    return t->run.is_evaluation_alike ? ZN_OK : status;
 }
 
 static size_t peak_resident(void)
@@ -258,18 +289,30 @@ static uint64_t bytes_sent(const struct training *t)
     return sum;
 }
 
-static zn_status report_step(struct training *t, struct zn_step_report *report)
+/* A log that cannot be written is no reason to lose what is trained: the run goes on without it and ends with the cause. */
+static void write_log(struct training *t, const struct zn_step_report *report)
+{
+    if (!t->metrics)
+        return;
+    if ((report->step == 0 ? zn_metrics_start(t->metrics, report->eval_loss)
+                           : zn_metrics_step(t->metrics, report, &t->run.ledger)) == ZN_OK)
+        return;
+    snprintf(t->log_failure, sizeof t->log_failure, "%s", zn_error_message());
+    zn_run_note(&t->run, "%s; the run goes on without a log from step %lld on", t->log_failure, (long long)report->step);
+    zn_metrics_destroy(t->metrics);
+    t->metrics = NULL;
+}
+
+static void report_step(struct training *t, struct zn_step_report *report)
 {
     report->steps = t->options.steps;
     report->device_bytes = t->run.ledger.tier_peak[ZN_TIER_DEVICE];
     report->host_bytes = t->run.ledger.tier_peak[ZN_TIER_HOST];
     report->nvme_bytes = t->run.ledger.tier_peak[ZN_TIER_NVME];
     report->resident_bytes = peak_resident();
-    if (t->metrics)
-        ZN_TRY(zn_metrics_step(t->metrics, report, &t->run.ledger));
+    write_log(t, report);
     if (t->run.listener.step)
         t->run.listener.step(t->run.listener.self, report);
-    return ZN_OK;
 }
 
 /* What the weights are worth before the first step, to hold the rest to. */
@@ -279,38 +322,12 @@ static zn_status evaluate_at_start(struct training *t)
     if (!t->eval_windows || zn_saving_resumed_step(t->saving) >= 0)
         return ZN_OK;
     ZN_TRY(evaluate_if_due(t, 0, &report.eval_loss));
-    if (t->metrics)
-        ZN_TRY(zn_metrics_start(t->metrics, report.eval_loss));
+    if (t->failure != ZN_OK)
+        return stop_early(t, 0);
+    write_log(t, &report);
     if (t->run.listener.step)
         t->run.listener.step(t->run.listener.self, &report);
     return ZN_OK;
-}
-
-static zn_status one_step(struct training *t, int64_t step, struct zn_verdict *verdict, int64_t *n_targets)
-{
-    struct step_size size;
-    uint64_t sent = bytes_sent(t);
-    const struct zn_moved before = zn_engine_moved(t->run.engine);
-    double start = zn_clock_now(&t->run.clock);
-    double lr = zn_schedule_lr(&t->schedule, zn_engine_decided(t->run.engine) + 1);
-    ZN_TRY(run_step(t, step, lr, verdict, &size));
-    *n_targets = size.n_targets;
-    const struct zn_moved now = zn_engine_moved(t->run.engine);
-    struct zn_step_report report = {.step = step + 1,
-                                    .loss = verdict->loss / (double)size.n_targets,
-                                    .grad_norm = verdict->norm,
-                                    .lr = lr,
-                                    .scale = t->loss_scale.scale,
-                                    .seconds = zn_clock_now(&t->run.clock) - start,
-                                    .tokens = size.n_tokens,
-                                    .targets = size.n_targets,
-                                    .skipped = verdict->skipped,
-                                    .reason = verdict->reason,
-                                    .comm_bytes = bytes_sent(t) - sent,
-                                    .nvme_read_bytes = now.read - before.read,
-                                    .nvme_write_bytes = now.written - before.written};
-    ZN_TRY(evaluate_if_due(t, step + 1, &report.eval_loss));
-    return report_step(t, &report);
 }
 
 static zn_status judge_step(struct training *t, int64_t step, const struct zn_verdict *verdict)
@@ -322,38 +339,93 @@ static zn_status judge_step(struct training *t, int64_t step, const struct zn_ve
     zn_loss_scale_update(&t->loss_scale, verdict->skipped);
     if (t->n_skipped < MAX_SKIPPED)
         return ZN_OK;
-    t->ends_alike = true;
     return zn_fail(ZN_ERR_NUMERIC, "%d steps in a row were skipped, the last (%lld) because the %s", MAX_SKIPPED,
                    (long long)step + 1, verdict->reason);
 }
 
-static zn_status run_steps(struct training *t, zn_tracing *tracing)
+/* The verdict's reason is borrowed by the report. */
+static zn_status compute_step(struct training *t, int64_t step, struct zn_verdict *verdict, struct zn_step_report *report)
 {
-    zn_saving_restore(t->saving, &t->n_skipped);
-    for (int64_t step = zn_saving_first_step(t->saving); step < t->options.steps; step++) {
-        struct zn_verdict verdict;
-        int64_t n_targets;
-        zn_tracing_before(tracing, step);
-        ZN_TRY(one_step(t, step, &verdict, &n_targets));
-        ZN_TRY(zn_tracing_after(tracing, step));
-        if (n_targets > 0) /* else it says nothing about the numbers */
-            ZN_TRY(judge_step(t, step, &verdict));
-        ZN_TRY(zn_saving_after_step(t->saving, step + 1, t->n_skipped));
-    }
+    uint64_t sent = bytes_sent(t);
+    const struct zn_moved before = zn_engine_moved(t->run.engine);
+    double start = zn_clock_now(&t->run.clock);
+    double lr = zn_schedule_lr(&t->schedule, zn_engine_decided(t->run.engine) + 1);
+    struct step_size size;
+    ZN_TRY(read_batches(t, step, &size));
+    ZN_TRY(run_step(t, lr, size.n_targets, verdict));
+    const struct zn_moved now = zn_engine_moved(t->run.engine);
+    *report = (struct zn_step_report){.step = step + 1,
+                                      .loss = verdict->loss / (double)size.n_targets,
+                                      .grad_norm = verdict->norm,
+                                      .lr = lr,
+                                      .scale = t->loss_scale.scale,
+                                      .seconds = zn_clock_now(&t->run.clock) - start,
+                                      .tokens = size.n_tokens,
+                                      .targets = size.n_targets,
+                                      .skipped = verdict->skipped,
+                                      .reason = verdict->reason,
+                                      .comm_bytes = bytes_sent(t) - sent,
+                                      .nvme_read_bytes = now.read - before.read,
+                                      .nvme_write_bytes = now.written - before.written};
+    t->n_updated += !verdict->skipped;
+    if (size.n_targets > 0) /* else it says nothing about the numbers */
+        remember(t, judge_step(t, step, verdict));
     return ZN_OK;
 }
 
 /* The last checkpoint is made before an update that is pending is applied: a run that goes on has it still before it. A
  * disk that is too full for the checkpoint may have room for the model. */
+static zn_status write_output(struct training *t)
+{
+    zn_status saved;
+    ZN_TRY(zn_saving_end(t->saving, t->options.steps, t->n_skipped, &saved));
+    remember(t, saved);
+    ZN_TRY(zn_engine_finish(t->run.engine));
+    return zn_output_write_model(t->options.output, t->options.model, &t->run);
+}
+
+/* After the last step the weights are written first: whatever fails in the evaluation, they are there. */
+static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
+{
+    bool is_last = step + 1 == t->options.steps;
+    struct zn_verdict verdict;
+    struct zn_step_report report = {0};
+    zn_tracing_before(tracing, step);
+    ZN_TRY(compute_step(t, step, &verdict, &report));
+    ZN_TRY(zn_tracing_after(tracing, step));
+    zn_status status = is_last ? write_output(t) : ZN_OK;
+    report.eval_loss = NAN;
+    if (status == ZN_OK)
+        status = evaluate_if_due(t, step + 1, &report.eval_loss);
+    report_step(t, &report);
+    ZN_TRY(status);
+    if (is_last)
+        return ZN_OK;
+    return t->failure == ZN_OK ? zn_saving_after_step(t->saving, step + 1, t->n_skipped) : stop_early(t, step + 1);
+}
+
+static zn_status run_steps(struct training *t, zn_tracing *tracing)
+{
+    int64_t first = zn_saving_first_step(t->saving), steps = t->options.steps;
+    zn_saving_restore(t->saving, &t->n_skipped);
+    for (int64_t step = first; step < steps; step++)
+        ZN_TRY(one_step(t, step, tracing));
+    if (first == steps)
+        return write_output(t);
+    if (t->n_updated == 0)
+        remember(t, zn_fail(ZN_ERR_NUMERIC, "every step of this run was skipped (%lld): the weights written are those it "
+                            "began with; the log has the reasons", (long long)(steps - first)));
+    return ZN_OK;
+}
+
+/* Everything is written; what went wrong on the way is told, alike on every rank. */
 static zn_status end_run(struct training *t)
 {
-    char message[1024] = "";
-    zn_status saved = zn_saving_end(t->saving, t->options.steps, t->n_skipped);
-    if (saved != ZN_OK)
-        snprintf(message, sizeof message, "%s", zn_error_message());
-    ZN_TRY(zn_engine_finish(t->run.engine));
-    ZN_TRY(zn_output_write_model(t->options.output, t->options.model, &t->run));
-    return saved == ZN_OK ? ZN_OK : zn_fail_text(saved, message);
+    if (t->run.listener.end)
+        t->run.listener.end(t->run.listener.self, t->options.output);
+    remember(t, zn_comm_agree(t->run.comm, t->log_failure[0] ? zn_fail_text(ZN_ERR_IO, t->log_failure) : ZN_OK));
+    t->ends_alike = true;
+    return t->failure == ZN_OK ? ZN_OK : zn_fail_text(t->failure, t->failure_text);
 }
 
 /* The others learn of it, and one rank of the node says it before any of them leaves. What is agreed upon they have
@@ -382,8 +454,6 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
         status = run_steps(&t, tracing);
     if (status == ZN_OK)
         status = end_run(&t);
-    if (status == ZN_OK && t.run.listener.end)
-        t.run.listener.end(t.run.listener.self, t.options.output);
     if (status != ZN_OK)
         tell_failure(&t, status);
     zn_saving_destroy(t.saving);

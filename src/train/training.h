@@ -26,7 +26,10 @@ struct training {
     zn_metrics *metrics;
     zn_saving *saving;
     int64_t n_skipped; /* steps skipped in a row */
+    int64_t n_updated; /* steps of this run that were not skipped */
     bool ends_alike;   /* every rank ends of itself, for the same reason */
+    zn_status failure; /* that the run is to end with */
+    char failure_text[1024], log_failure[1024]; /* of the log: rank 0's, "" for none */
     struct zn_host_batch *batches; /* one for each micro-batch of a step */
     struct zn_micro_batch *views;  /* theirs */
     int64_t *which;                /* the windows of one */
