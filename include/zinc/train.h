@@ -43,6 +43,9 @@ struct zn_plan_report {
     const char *precision;
     int threads;
     const char *isa;
+    uint64_t model_bytes, checkpoint_bytes; /* of the files that are written: the model, and each checkpoint */
+    int64_t checkpoint_every, keep;
+    bool saves_at_end; /* a checkpoint, too */
 };
 
 /* What happens on the way; all on the calling thread, any may be NULL. But for `failed`, rank 0's alone is told. */
@@ -115,11 +118,13 @@ struct zn_train_options {
     int threads;                  /* 0: physical cores, shared among the ranks of the node */
     const char *log;              /* NULL: metrics.jsonl in the output folder */
     const char *trace;            /* file for the time line of one step of rank 0: the third, or the last; NULL: none */
-    int64_t checkpoint_every;     /* steps; 0: only at the end and when it is stopped */
+    const char *save;             /* model: at the end the weights alone; all: a checkpoint, too */
+    int64_t checkpoint_every;     /* steps; 0: only when it is stopped, and at the end as `save` says */
     int64_t keep;                 /* how many checkpoints stay; 0: none is ever saved */
     bool checkpoint_async;        /* synced and hashed while training goes on */
-    bool resume;                  /* go on from the newest whole checkpoint of the output folder … */
-    const char *resume_from;      /* … or from this one, or the newest of this run */
+    bool resume;                  /* go on from the newest whole checkpoint of the output folder. A finished model without
+                                     one is refused, unless it has all steps: then nothing is done */
+    const char *resume_from;      /* or from this one, or the newest of this run */
     /* Asked when training begins and after each step, on every rank: the number of a signal, or 0. Any rank's signal stops
      * the run after this step, with a checkpoint and ZN_ERR_INTERRUPTED. May be NULL. */
     int (*stop)(void *self);

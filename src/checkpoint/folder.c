@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "checkpoint/contents.h"
+#include "checkpoint/load.h"
 
 enum { N_OPEN = 16 }; /* folders that a removal may hold open */
 
@@ -104,30 +104,31 @@ zn_status zn_checkpoint_remove(const char *folder, int64_t step)
     return status;
 }
 
-static bool is_whole(const char *folder, int64_t step)
+/* Steps skipped in a row up to the checkpoint; -1: it is broken. */
+static int64_t skipped_at(const char *folder, int64_t step)
 {
-    char name[ZN_CHECKPOINT_NAME], *path, *list = NULL;
-    zn_contents contents;
-    zn_contents_init(&contents);
+    char name[ZN_CHECKPOINT_NAME], *path;
+    zn_checkpoint *checkpoint = NULL;
     if (zn_path_join(folder, zn_checkpoint_name(step, name), &path) != ZN_OK)
-        return false;
-    bool whole = zn_path_join(path, ZN_CONTENTS_NAME, &list) == ZN_OK && zn_contents_read(list, &contents) == ZN_OK &&
-                 zn_contents_check_sizes(&contents, path) == ZN_OK;
-    zn_contents_fini(&contents);
-    free(list);
+        return -1;
+    int64_t n_skipped = zn_checkpoint_open(path, &checkpoint) == ZN_OK ? checkpoint->state.n_skipped : -1;
+    zn_checkpoint_close(checkpoint);
     free(path);
-    return whole;
+    return n_skipped;
 }
 
 zn_status zn_checkpoints_prune(const char *folder, int64_t keep)
 {
-    int64_t *steps, n_whole = 0;
+    int64_t *steps, n_good = 0, n_skipping = 0;
     size_t n_steps;
     zn_status status = ZN_OK;
     ZN_TRY(zn_checkpoints_list(folder, &steps, &n_steps));
-    for (size_t i = 0; i < n_steps && status == ZN_OK; i++)
-        if (is_whole(folder, steps[i]) && n_whole++ >= keep)
+    for (size_t i = 0; i < n_steps && status == ZN_OK; i++) {
+        int64_t n_skipped = skipped_at(folder, steps[i]);
+        bool stays = n_skipped < 0 || (n_skipped == 0 ? n_good++ < keep : n_skipping++ == 0 && n_good == 0);
+        if (!stays)
             status = zn_checkpoint_remove(folder, steps[i]);
+    }
     free(steps);
     return status;
 }

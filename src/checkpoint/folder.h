@@ -23,7 +23,9 @@ zn_status zn_checkpoints_list(const char *folder, int64_t **steps, size_t *n_ste
 /* Removes the checkpoint of a step: first its name, then its files. */
 zn_status zn_checkpoint_remove(const char *folder, int64_t step);
 
-/* Removes all but the newest `keep` of those that are whole by their sizes; what is broken is left alone. */
+/* Removes all but the newest `keep` of those that are whole by their sizes; what is broken is left alone. A checkpoint made
+ * when its last steps were skipped does not count: it may be of a run that has come off its way. Only the newest of all may be
+ * such a one, beside the `keep` others. */
 zn_status zn_checkpoints_prune(const char *folder, int64_t keep);
 
 /* Removes what runs that died have left among the checkpoints and in the output folder itself: half of a folder or a

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -15,11 +14,10 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/hub_files.h"
 #include "checkpoint/kill_point.h"
+#include "checkpoint/sizes.h"
 
 enum {
-    MAX_FILES = 512,           /* of the optimizer, about: each is an open file of its writer */
-    TENSOR_HEADER_BYTES = 256, /* about what a tensor takes in a header */
-    SLACK_BYTES = 4 * 1024 * 1024
+    MAX_FILES = 512 /* of the optimizer, about: each is an open file of its writer */
 };
 
 struct zn_save {
@@ -132,18 +130,14 @@ static zn_status create_writers(zn_save *s, const struct zn_save_options *o, con
 
 static zn_status check_space(const struct zn_save_options *o, const struct zn_run_state *state)
 {
-    struct statvfs fs;
-    uint64_t n = (uint64_t)zn_model_n_elements(o->model), n_states = count_states(state);
-    uint64_t wanted = n * zn_dtype_bytes(o->style->dtype) + n * n_states * sizeof(float) + SLACK_BYTES +
-                      (uint64_t)o->model->module->n_params * (n_states + 1) * TENSOR_HEADER_BYTES;
-    if (statvfs(o->folder, &fs) != 0)
-        return zn_fail(ZN_ERR_IO, "%s: cannot tell the free space: %s", o->folder, strerror(errno));
-    uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t device, n_free;
+    uint64_t wanted = zn_checkpoint_disk_bytes(o->model, o->style, o->model_folder, (int)count_states(state));
     char want[ZN_SIZE_TEXT], have[ZN_SIZE_TEXT];
-    if (free_bytes < wanted)
+    ZN_TRY(zn_disk_free(o->folder, &n_free, &device));
+    if (n_free < wanted)
         return zn_fail(ZN_ERR_IO, "%s: no room for a checkpoint: it takes %llu bytes (%s), %llu (%s) are free", o->folder,
-                       (unsigned long long)wanted, zn_size_text((size_t)wanted, want), (unsigned long long)free_bytes,
-                       zn_size_text((size_t)free_bytes, have));
+                       (unsigned long long)wanted, zn_size_text((size_t)wanted, want), (unsigned long long)n_free,
+                       zn_size_text((size_t)n_free, have));
     return ZN_OK;
 }
 

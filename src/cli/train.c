@@ -31,6 +31,7 @@ struct train_flags {
     double loss_scale_init, loss_scale_min;
     int64_t loss_scale_window, hysteresis;
     bool from_scratch, overwrite, no_shuffle;
+    const char *save;
     int64_t checkpoint_every, keep;
     bool checkpoint_async;
     const char *resume, *packing;
@@ -112,8 +113,10 @@ static const struct zn_option flags[] = {
      .help = "One JSON object a step."},
     {.name = "--trace", .kind = ZN_OPTION_STRING, .offset = AT(trace), .value = "FILE", .otherwise = "none",
      .help = "Write the time line of one step of rank 0, for Perfetto: the third, or the last of fewer."},
+    {.name = "--save", .kind = ZN_OPTION_CHOICE, .offset = AT(save), .value = "WHAT", .initial = "model", .choices = "model all",
+     .help = "At the end: the weights alone, or a checkpoint to go on from, too."},
     {.name = "--checkpoint-every", .kind = ZN_OPTION_INT, .offset = AT(checkpoint_every), .value = "N", .initial = "0",
-     .range = "[0, inf)", .help = "Steps between checkpoints; 0: only at the end and on SIGTERM, SIGINT, SIGHUP, SIGUSR1."},
+     .range = "[0, inf)", .help = "Steps between checkpoints; 0: only on SIGTERM, SIGINT, SIGHUP, SIGUSR1."},
     {.name = "--keep", .kind = ZN_OPTION_INT, .offset = AT(keep), .value = "K", .initial = "2", .range = "[0, inf)",
      .help = "Checkpoints that stay; 0: none is saved."},
     {.name = "--checkpoint-async", .kind = ZN_OPTION_FLAG, .offset = AT(checkpoint_async),
@@ -219,6 +222,21 @@ static void show_failure(void *self, const char *text, bool speaks)
         fprintf(stderr, "%szinc train: %s\n", new_line(screen), text);
 }
 
+static void show_writes(const struct zn_plan_report *p)
+{
+    char text[ZN_SIZE_TEXT];
+    printf("  writes: model %s; ", zn_size_text(p->model_bytes, text));
+    zn_size_text(p->checkpoint_bytes, text);
+    if (p->keep == 0)
+        printf("no checkpoints, as --keep is 0\n");
+    else if (p->checkpoint_every == 0)
+        printf("%s %s (%s)\n", p->saves_at_end ? "a checkpoint at the end," : "a checkpoint only when it is stopped,", text,
+               p->saves_at_end ? "--save all" : "--save all: one at the end, too");
+    else
+        printf("checkpoints %s each, every %lld steps%s, %lld kept\n", text, (long long)p->checkpoint_every,
+               p->saves_at_end ? " and at the end" : "", (long long)p->keep);
+}
+
 static void show_plan(void *self, const struct zn_plan_report *p)
 {
     (void)self;
@@ -249,6 +267,7 @@ static void show_plan(void *self, const struct zn_plan_report *p)
     printf(" of %s\n", zn_size_text(p->memory_limit, text));
     if (p->schedule_reason)
         printf("  schedule: %s, as %s\n", p->vertical ? "vertical" : "horizontal", p->schedule_reason);
+    show_writes(p);
     fflush(stdout);
 }
 
@@ -365,6 +384,7 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.threads = (int)f->threads;
     o.log = f->log;
     o.trace = f->trace;
+    o.save = f->save;
     o.checkpoint_every = f->checkpoint_every;
     o.keep = f->keep;
     o.checkpoint_async = f->checkpoint_async;

@@ -101,6 +101,7 @@ static void add_options(struct fingerprint *f, const struct zn_train_options *o,
     add(f, "--seed", "%llu", (unsigned long long)o->seed);
     add(f, "--no-shuffle", "%d", o->shuffle);
     add(f, "--eval-every", "%lld", (long long)o->eval_every);
+    add(f, "--save", "%s", o->save);
     add(f, "--checkpoint-every", "%lld", (long long)o->checkpoint_every);
     add(f, "--keep", "%lld", (long long)o->keep);
     add(f, "--checkpoint-async", "%d", o->checkpoint_async);

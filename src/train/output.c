@@ -84,9 +84,10 @@ static void add_bytes(zn_text *t, const zn_manifest *manifest)
 }
 
 void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_train_options *o,
-                       const struct zn_engine_options *e)
+                       const struct zn_engine_options *e, bool is_finished)
 {
     zn_text_add(t, "{\n  \"format\": 1,\n  \"version\": \"%s\"", zn_version());
+    zn_text_add(t, ",\n  \"finished\": %s", is_finished ? "true" : "false");
     add_string(t, "model", o->model);
     add_string(t, "architecture", run->model->architecture);
     zn_text_add(t, ",\n  \"parameters\": %lld,\n  \"from_scratch\": %s",
@@ -113,6 +114,7 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
         zn_text_add(t, "null");
     zn_text_add(t, ",\n  \"clip\": %.17g", o->clip);
     add_list(t, "freeze", o->freeze, o->n_freeze);
+    add_string(t, "save", o->save);
     zn_text_add(t, ",\n  \"recompute\": %s,\n  \"keep_logits\": %s", e->recompute ? "true" : "false",
                 e->keep_logits ? "true" : "false");
     zn_text_add(t, ",\n  \"memory_limit\": %zu,\n  \"seed\": %llu,\n  \"shuffle\": %s", run->memory_limit,
@@ -135,16 +137,37 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
 
 zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
                               const struct zn_train_options *options,
-                              const struct zn_engine_options *engine)
+                              const struct zn_engine_options *engine, bool is_finished)
 {
     zn_text text;
     zn_text_init(&text);
-    zn_output_add_run(&text, run, options, engine);
+    zn_output_add_run(&text, run, options, engine, is_finished);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
         status = write_named(folder, "run.json", text.data, text.n_bytes);
     zn_text_fini(&text);
     return status;
+}
+
+zn_status zn_output_finished(const char *folder, int64_t *steps)
+{
+    enum { RUN_BYTES = 16 * 1024 * 1024 };
+    bool has_model, has_index, is_finished = false;
+    char *path;
+    zn_json *root = NULL;
+    *steps = ZN_OUTPUT_NO_MODEL;
+    ZN_TRY(holds(folder, "model.safetensors", &has_model));
+    ZN_TRY(holds(folder, "model.safetensors.index.json", &has_index));
+    if (!has_model && !has_index)
+        return ZN_OK;
+    ZN_TRY(zn_path_join(folder, "run.json", &path));
+    /* A folder without a readable run.json has a model all the same. */
+    if (zn_json_load_file(path, RUN_BYTES, &root) != ZN_OK || zn_json_get_bool(root, "finished", &is_finished) != ZN_OK ||
+        !is_finished || zn_json_get_int(root, "steps", 0, INT64_MAX, steps) != ZN_OK)
+        *steps = ZN_OUTPUT_UNKNOWN;
+    zn_json_destroy(root);
+    free(path);
+    return ZN_OK;
 }
 
 zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run)

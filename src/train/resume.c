@@ -43,9 +43,25 @@ static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
     return ZN_OK;
 }
 
+/* Weights alone do not tell how to go on: a new run from them is another one, and is to be asked for. */
+static zn_status check_finished(const zn_saving *s)
+{
+    const struct zn_train_options *o = s->setup.options;
+    if (zn_saving_is_done(s)) {
+        zn_run_note(s->setup.run, "--resume: %s holds the finished model of %lld steps: nothing is left to do", o->output,
+                    (long long)o->steps);
+        return ZN_OK;
+    }
+    return zn_fail(ZN_ERR_USAGE, "--resume: %s holds a finished model and no checkpoint to go on from; to train it further "
+                   "give --model %s and another --output, and --save all to runs that are to go on after their end",
+                   o->output, o->output);
+}
+
 zn_status zn_saving_check_data(zn_saving *s)
 {
     const struct zn_train_options *o = s->setup.options;
+    if (s->finished != ZN_OUTPUT_NO_MODEL)
+        return check_finished(s);
     if (s->checkpoint && o->steps < s->first_step)
         return zn_fail(ZN_ERR_USAGE, "--steps %lld: is the total, and %s has %lld behind it", (long long)o->steps,
                        s->checkpoint->folder, (long long)s->first_step);
@@ -98,6 +114,23 @@ static zn_status check_later(const zn_saving *s)
     return status;
 }
 
+/* Rank 0 looks, all know. */
+static zn_status find_finished(zn_saving *s)
+{
+    zn_comm *comm = s->setup.run->comm;
+    int64_t mine = ZN_OUTPUT_NO_MODEL, *all = calloc((size_t)zn_comm_n_ranks(comm), sizeof *all);
+    zn_status status = all ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory to look for a finished model");
+    if (status == ZN_OK && zn_comm_rank(comm) == 0)
+        status = zn_output_finished(s->setup.options->output, &mine);
+    status = zn_comm_agree(comm, status);
+    if (status == ZN_OK)
+        status = zn_comm_exchange(comm, &mine, sizeof mine, all);
+    if (status == ZN_OK)
+        s->finished = all[0];
+    free(all);
+    return status;
+}
+
 static zn_status find(zn_saving *s)
 {
     struct zn_run *run = s->setup.run;
@@ -107,6 +140,10 @@ static zn_status find(zn_saving *s)
     ZN_TRY(zn_checkpoint_find(run->comm, from, note, run, &found));
     if (!found && o->resume_from)
         return zn_fail(ZN_ERR_INPUT, "--resume=%s: no whole checkpoint there", from);
+    if (!found)
+        ZN_TRY(find_finished(s));
+    if (!found && s->finished != ZN_OUTPUT_NO_MODEL)
+        return ZN_OK;
     if (!found) {
         zn_run_note(run, "--resume: %s holds no checkpoint to go on from: starting at the beginning", from);
         return ZN_OK;
@@ -161,6 +198,7 @@ zn_status zn_saving_open(const struct zn_saving_setup *setup, zn_saving **saving
     if (s) {
         s->setup = *setup;
         s->lock = -1;
+        s->finished = ZN_OUTPUT_NO_MODEL;
         status = open_folder(s);
     } else {
         status = zn_fail(ZN_ERR_MEMORY, "no memory for checkpoints");
@@ -194,7 +232,7 @@ static zn_status make_configuration(zn_saving *s)
 {
     zn_text text;
     zn_text_init(&text);
-    zn_output_add_run(&text, s->setup.run, s->setup.options, s->setup.engine);
+    zn_output_add_run(&text, s->setup.run, s->setup.options, s->setup.engine, false);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
         s->configuration = text.data; /* ours now */
@@ -269,11 +307,21 @@ zn_status zn_saving_prepare(zn_saving *s)
     return s->checkpoint ? note_differences(s) : ZN_OK;
 }
 
+struct zn_room zn_saving_room(const zn_saving *s, const struct zn_swap_paths *swap)
+{
+    return (struct zn_room){s->setup.options, s->setup.engine, s->folder, s->first_step, swap};
+}
+
 /* ---- The start ---- */
 
 int64_t zn_saving_resumed_step(const zn_saving *s)
 {
     return s->checkpoint ? s->first_step : -1;
+}
+
+bool zn_saving_is_done(const zn_saving *s)
+{
+    return s->finished >= 0 && s->finished == s->setup.options->steps;
 }
 
 int64_t zn_saving_first_step(const zn_saving *s)

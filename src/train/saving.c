@@ -244,7 +244,11 @@ zn_status zn_saving_stop(zn_saving *s, int64_t step, int64_t n_skipped, zn_statu
 
 zn_status zn_saving_end(zn_saving *s, int64_t step, int64_t n_skipped, zn_status *saved)
 {
-    return save_now(s, step, n_skipped, false, saved);
+    if (is_due(s, step) || strcmp(s->setup.options->save, "all") == 0)
+        return save_now(s, step, n_skipped, false, saved);
+    *saved = ZN_OK;
+    end_background(s);
+    return ZN_OK;
 }
 
 void zn_saving_destroy(zn_saving *s)

@@ -4,6 +4,7 @@
 
 #include "train/order.h"
 #include "train/data.h"
+#include "train/room.h"
 #include "zero/precision.h"
 
 /* What a checkpoint is made of; borrowed for the life of the saving. */
@@ -28,6 +29,9 @@ void zn_saving_destroy(zn_saving *saving);
 
 /* ---- Not collective ---- */
 
+/* --resume of a run that has its model and all steps: nothing is left to do. Known after zn_saving_check_data. */
+bool zn_saving_is_done(const zn_saving *saving);
+
 /* Steps done before this run; -1: it does not go on from a checkpoint. */
 int64_t zn_saving_resumed_step(const zn_saving *saving);
 int64_t zn_saving_first_step(const zn_saving *saving); /* the same, but 0 */
@@ -35,9 +39,12 @@ int64_t zn_saving_first_step(const zn_saving *saving); /* the same, but 0 */
 /* Windows of the data that are consumed before a step (from 0). */
 int64_t zn_saving_consumed(const zn_saving *saving, int64_t step);
 
-/* Once the data are open and the steps are known: a checkpoint of other data, or of more steps, is refused. Blocks on
- * files. */
+/* Once the data are open and the steps are known: a checkpoint of other data, or of more steps, is refused, and so is a
+ * finished model without a checkpoint. Blocks on files. */
 zn_status zn_saving_check_data(zn_saving *saving);
+
+/* What the run needs on its file systems; the paths are the saving's and the caller's. */
+struct zn_room zn_saving_room(const zn_saving *saving, const struct zn_swap_paths *swap);
 
 /* Rank 0, once the output folder is there and before anything is written to it: takes the lock, checks the folder once
  * more, removes what dead runs left and, with --overwrite, the checkpoints of the run before. */
@@ -56,7 +63,8 @@ zn_status zn_saving_after_step(zn_saving *saving, int64_t step, int64_t n_skippe
  * `why`, its message followed by what became of the checkpoint; another status where the engine fails. */
 zn_status zn_saving_stop(zn_saving *saving, int64_t step, int64_t n_skipped, zn_status why);
 
-/* After the last step: everything is saved and in place, or *saved is why not, alike on every rank. */
+/* After the last step: a checkpoint where one is due or --save all asks for it. Everything is saved and in place, or *saved
+ * is why not, alike on every rank. */
 zn_status zn_saving_end(zn_saving *saving, int64_t step, int64_t n_skipped, zn_status *saved);
 
 #endif

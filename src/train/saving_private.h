@@ -17,6 +17,7 @@ struct zn_saving {
     int lock;         /* of the output folder, on rank 0; -1 */
     zn_checkpoint *checkpoint; /* NULL: the run begins at its beginning */
     int64_t first_step, first_window;
+    int64_t finished; /* steps of the model there without a checkpoint to go on from; ZN_OUTPUT_NO_MODEL, or _UNKNOWN */
     int64_t last_saved;    /* step of the newest whole checkpoint */
     uint64_t file_bytes;   /* of an optimizer file; 0: by the model */
     char *configuration;   /* as of run.json, for messages and state.json; rank 0 */

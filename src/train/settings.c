@@ -39,6 +39,7 @@ void zn_train_options_init(struct zn_train_options *options)
         .keep_logits = -1,
         .seed = 1,
         .shuffle = true,
+        .save = "model",
         .keep = 2,
     };
 }
@@ -203,8 +204,19 @@ static zn_status resolve_engine(struct training *t)
     return parse_optimizer(o->optimizer, &t->engine.optimizer);
 }
 
+static zn_status check_save(const struct zn_train_options *o)
+{
+    bool all = strcmp(o->save, "all") == 0;
+    if (!all && strcmp(o->save, "model") != 0)
+        return zn_fail(ZN_ERR_USAGE, "--save: '%s' is not one of model, all", o->save);
+    if (all && o->keep == 0)
+        return zn_fail(ZN_ERR_USAGE, "--save all: is a checkpoint at the end, and --keep 0 keeps none");
+    return ZN_OK;
+}
+
 zn_status settings_resolve(struct training *t)
 {
+    ZN_TRY(check_save(&t->options));
     ZN_TRY(resolve_engine(t));
     return resolve_choices(t);
 }

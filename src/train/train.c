@@ -12,13 +12,14 @@
 #include "train/agreement.h"
 #include "train/binding.h"
 #include "train/output.h"
+#include "train/room.h"
 #include "train/tracing.h"
 #include "train/train.h"
 #include "train/training.h"
 
 enum { MAX_SKIPPED = 10 };
 
-static void report_plan(const struct training *t)
+static void report_plan(const struct training *t, const struct zn_room *room)
 {
     const struct zn_run *run = &t->run;
     const zn_manifest *m = &run->plan.manifest;
@@ -41,7 +42,11 @@ static void report_plan(const struct training *t)
         .precision = t->options.precision,
         .threads = run->threads,
         .isa = run->isa,
+        .checkpoint_every = t->options.checkpoint_every,
+        .keep = t->options.keep,
+        .saves_at_end = strcmp(t->options.save, "all") == 0,
     };
+    zn_room_sizes(run, room, &report.model_bytes, &report.checkpoint_bytes);
     for (int tier = 0; tier < ZN_N_TIERS; tier++) {
         for (int kind = 0; kind < ZN_N_KINDS; kind++)
             report.bytes[kind][tier] = zn_manifest_bytes(m, (zn_tier)tier, (zn_kind)kind);
@@ -141,15 +146,15 @@ static zn_status open_data(struct training *t, bool encodes)
     return status;
 }
 
-static zn_status open_output(struct training *t)
+static zn_status open_output(struct training *t, const struct zn_room *room)
 {
     const struct zn_train_options *o = &t->options;
     if (zn_comm_rank(t->run.comm) != 0)
         return ZN_OK;
-    report_plan(t);
+    report_plan(t, room);
     ZN_TRY(zn_folder_create(o->output));
     ZN_TRY(zn_saving_prepare(t->saving));
-    ZN_TRY(zn_output_write_run(o->output, &t->run, o, &t->engine));
+    ZN_TRY(zn_output_write_run(o->output, &t->run, o, &t->engine, false));
     return open_log(t);
 }
 
@@ -163,14 +168,18 @@ static zn_status set_up(struct training *t)
                           &t->saving));
     ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
+    if (zn_saving_is_done(t->saving))
+        return ZN_OK;
     ZN_TRY(zn_run_bind(&t->run, t->options.threads));
     ZN_TRY(zn_agree_on_memory(&t->run));
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
     ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, &t->data, &t->eval_data));
-    ZN_TRY(zn_comm_agree(comm, open_output(t)));
     const struct zn_swap_paths swap = {.paths = t->options.n_nvme_paths ? t->options.nvme_paths : &t->options.output,
                                        .n_paths = t->options.n_nvme_paths ? t->options.n_nvme_paths : 1,
                                        .allow_buffered = t->options.allow_buffered_swap};
+    const struct zn_room room = zn_saving_room(t->saving, &swap);
+    ZN_TRY(zn_room_check(&t->run, &room));
+    ZN_TRY(zn_comm_agree(comm, open_output(t, &room)));
     return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, &swap, t->options.seed));
 }
 
@@ -418,12 +427,20 @@ static zn_status run_steps(struct training *t, zn_tracing *tracing)
     return ZN_OK;
 }
 
+/* Rank 0: the run is marked as finished, and its log is whole. */
+static zn_status end_records(const struct training *t)
+{
+    if (zn_comm_rank(t->run.comm) == 0)
+        ZN_TRY(zn_output_write_run(t->options.output, &t->run, &t->options, &t->engine, true));
+    return t->log_failure[0] ? zn_fail_text(ZN_ERR_IO, t->log_failure) : ZN_OK;
+}
+
 /* Everything is written; what went wrong on the way is told, alike on every rank. */
 static zn_status end_run(struct training *t)
 {
     if (t->run.listener.end)
         t->run.listener.end(t->run.listener.self, t->options.output);
-    remember(t, zn_comm_agree(t->run.comm, t->log_failure[0] ? zn_fail_text(ZN_ERR_IO, t->log_failure) : ZN_OK));
+    remember(t, zn_comm_agree(t->run.comm, end_records(t)));
     t->ends_alike = true;
     return t->failure == ZN_OK ? ZN_OK : zn_fail_text(t->failure, t->failure_text);
 }
@@ -446,13 +463,14 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     zn_run_init(&t.run, comm, &options->listener);
     t.run.rows = (struct zn_row_options){.map = options->map, .n_map = options->n_map};
     zn_status status = set_up(&t);
-    if (status == ZN_OK)
+    bool is_done = status == ZN_OK && zn_saving_is_done(t.saving);
+    if (status == ZN_OK && !is_done)
         status = zn_comm_agree(comm, zn_tracing_begin(&t, &tracing));
-    if (status == ZN_OK)
+    if (status == ZN_OK && !is_done)
         status = evaluate_at_start(&t);
-    if (status == ZN_OK)
+    if (status == ZN_OK && !is_done)
         status = run_steps(&t, tracing);
-    if (status == ZN_OK)
+    if (status == ZN_OK && !is_done)
         status = end_run(&t);
     if (status != ZN_OK)
         tell_failure(&t, status);

@@ -46,7 +46,7 @@ echo "$((states >> 20)) MiB of states"
 ((states >= 10 * limit)) || fail "the states are only $states bytes"
 "$zinc" checkpoint verify whole >verify.out || fail "$(cat verify.out)"
 rm -rf whole/checkpoints # the disk of a small machine
-run parts --steps 1
+run parts --steps 1 --save all
 run parts --steps 2 --checkpoint-async --resume
 cmp -s whole/model.safetensors parts/model.safetensors || fail "the run that went on has other weights"
 exit $((failures > 0))

@@ -45,6 +45,7 @@ static struct zn_train_options options_of(char *output, const char *name, const 
     o.precision = "bf16";
     o.output_dtype = "fp32";
     o.stage = 3;
+    o.save = "all";
     o.threads = 1;
     o.allow_buffered_swap = true;
     o.offload_optimizer = o.offload_param = o.offload_activations = tier;

@@ -78,6 +78,7 @@ static struct zn_train_options new_options(const char *output, struct watch *wat
     o.stage = 0;
     o.threads = 1;
     o.persist_below = 0;
+    o.save = "all";
     *watch = (struct watch){0};
     o.listener = (struct zn_train_listener){.self = watch, .note = hear_note, .saved = hear_saved};
     return o;
@@ -424,6 +425,8 @@ static void only_the_newest_are_kept(void **state)
     OK(train_on_ranks(&o, 1));
     assert_int_equal(n_entries(in_folder("keep/checkpoints")), 1);
     o.keep = 0;
+    FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "--save all", "--keep 0");
+    o.save = "model";
     OK(train_on_ranks(&o, 1));
     assert_int_equal(n_entries(in_folder("keep/checkpoints")), 0);
     forget("keep");

@@ -220,31 +220,49 @@ grep -q "holds no checkpoint to go on from" two.err || fail "two: does not say t
 mkdir full
 if mount -t tmpfs -o size=8m zinc "$work/full" 2>/dev/null; then
     mounted+=("$work/full")
+    # Too small for what is asked, which is known before the first step: nothing is written.
     train full/out --steps 40 --checkpoint-every 1 --keep 100
-    "${words[@]}" >full.out 2>full.err
-    [ $? = 1 ] || fail "a full disk is no failure"
-    grep -qE 'full/out/checkpoints: no room for a checkpoint: it takes [0-9]+ bytes \(.*\), [0-9]+ \(.*\) are free' full.err ||
-        fail "a full disk: $(cat full.err)"
-    checkpoint verify full/out >full.txt
-    n=$(grep -c ': whole, ' full.txt)
-    ((n >= 2 && n < 40)) || fail "$n whole checkpoints on the full disk"
-    [ -z "$(find full/out/checkpoints -name '.tmp-*')" ] || fail "a full disk leaves a temporary folder"
+    refused 1 'full/out: no room for this run: .*: the model .*, checkpoints .*; 8388608 (8.00 MiB) are free' "${words[@]}"
+    [ -e full/out ] && fail "a run that has no room has made its folder"
+    # It fills up on the way: the run goes on, and saves again when there is room.
+    train full/out --steps 100000000 --checkpoint-every 1
+    "${words[@]}" >full.out 2>full.err &
+    job=$!
+    wait_for full/out 5
+    mount -o remount,size=$(($(du -sk full | cut -f1) + 700))k "$work/full"
+    for ((i = 0; i < 600; i++)); do
+        (($(grep -c 'is not saved' full.err) >= 3)) && break
+        sleep 0.05
+    done
     mount -o remount,size=64m "$work/full"
-    "${words[@]}" --resume >full.out 2>full.err || fail "does not go on when there is room: $(cat full.err)"
-    run plain --steps 40
-    cmp -s full/out/model.safetensors plain/model.safetensors || fail "a full disk changed the weights"
+    missed=$(grep -c 'is not saved' full.err)
+    wait_for full/out $(($(sed -n 's/^{"step":\([0-9]*\),.*/\1/p' full/out/metrics.jsonl | tail -1) + 20))
+    kill -TERM $job
+    wait $job
+    [ $? = 1 ] || fail "a run that was stopped did not end with 1"
+    ((missed >= 3)) || fail "a full disk: $missed checkpoints were missed: $(tail -2 full.err)"
+    grep -qE '^zinc train: checkpoint step-[0-9]+ is not saved: .*; the run goes on and tries again at the next one$' full.err ||
+        fail "a full disk: $(tail -2 full.err)"
+    tail -1 full.err | grep -q 'stopped by SIGTERM .*; a checkpoint is saved' || fail "a full disk: $(tail -1 full.err)"
+    checkpoint verify full/out >full.txt
+    [ "$(grep -c ': whole, ' full.txt)" = 2 ] || fail "after a full disk: $(cat full.txt)"
+    [ -z "$(find full/out/checkpoints -name '.tmp-*')" ] || fail "a full disk leaves a temporary folder"
 
+    # Room for the model alone.
     rm -rf full/out
-    mount -o remount,size=2m "$work/full"
-    train full/out --steps 2
-    refused 1 "no room for a checkpoint" "${words[@]}"
+    mount -o remount,size=500k "$work/full"
+    train full/out --steps 2 --save all
+    refused 1 "full/out: no room for this run" "${words[@]}"
     run two-steps --steps 2
-    cmp -s full/out/model.safetensors two-steps/model.safetensors || fail "no room for a checkpoint, and no model either"
+    run full/out --steps 2
+    cmp -s full/out/model.safetensors two-steps/model.safetensors || fail "another model on a small disk"
+    grep -q 'full/out/checkpoints: no room for a checkpoint, which a signal would ask for: it takes ' full/out.err ||
+        fail "does not say that a signal would find no room: $(cat full/out.err)"
 
     mkdir -p frozen/checkpoints
     mount -t tmpfs -o size=8m,ro zinc "$work/frozen/checkpoints"
     mounted+=("$work/frozen/checkpoints")
-    train frozen --steps 2 --overwrite
+    train frozen --steps 2 --overwrite --save all
     refused 1 "frozen/checkpoints/.*: Read-only file system" "${words[@]}"
     mount -o remount,ro "$work/full"
     train full/out --steps 3

@@ -1,0 +1,124 @@
+/* Sizes of files to come, and room for them. */
+#include "checkpoint/sizes.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "base/files.h"
+#include "base/size.h"
+
+enum {
+    TENSOR_BYTES = 512,       /* at most, about: of a tensor in a header and in manifest.json */
+    SMALL_BYTES = 64 * 1024, /* state.json, and what files take beyond their length */
+    BLOCK_BYTES = 32,         /* of 16 MiB of data in manifest.json */
+    N_OPEN = 16
+};
+
+/* Files of a hub folder that are copied: all that may be, whichever of them are. */
+static uint64_t small_files_bytes(const char *folder)
+{
+    static const char *const ends[] = {".json", ".txt", ".model", ".jinja"};
+    char **names, *path;
+    size_t n_names;
+    uint64_t sum = 0;
+    if (zn_folder_list(folder, &names, &n_names) != ZN_OK)
+        return 0;
+    for (size_t i = 0; i < n_names; i++) {
+        struct stat s;
+        const char *end = strrchr(names[i], '.');
+        bool is_small = false;
+        for (size_t k = 0; end && k < sizeof ends / sizeof ends[0]; k++)
+            is_small |= strcmp(end, ends[k]) == 0;
+        if (!is_small || strstr(names[i], ".index.json") || zn_path_join(folder, names[i], &path) != ZN_OK)
+            continue;
+        if (stat(path, &s) == 0)
+            sum += zn_round_up((size_t)s.st_size, 4096);
+        free(path);
+    }
+    zn_names_free(names, n_names);
+    return sum;
+}
+
+static uint64_t disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder, int n_states)
+{
+    uint64_t n = (uint64_t)zn_model_n_elements(model);
+    uint64_t data = n * zn_dtype_bytes(style->dtype) + n * (uint64_t)n_states * sizeof(float);
+    uint64_t n_tensors = (uint64_t)model->module->n_params * (uint64_t)(n_states + 1);
+    return data + data / (16 * ZN_MIB) * BLOCK_BYTES + n_tensors * TENSOR_BYTES + small_files_bytes(model_folder) +
+           SMALL_BYTES;
+}
+
+uint64_t zn_model_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder)
+{
+    return disk_bytes(model, style, model_folder, 0);
+}
+
+uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder,
+                                  int n_states)
+{
+    return disk_bytes(model, style, model_folder, n_states);
+}
+
+int zn_checkpoint_n_states(const struct zn_weights_style *style, const struct zn_engine_options *o)
+{
+    int n_moments = o->optimizer != ZN_SGD ? 2 : o->momentum != 0;
+    return (style->dtype != ZN_F32) + n_moments + (o->delay_after >= 0);
+}
+
+/* ---- Room ---- */
+
+/* The path, or the nearest folder above that is there; the caller frees. NULL: no memory. */
+static char *find_existing(const char *path)
+{
+    struct stat s;
+    char *part = strdup(path);
+    while (part && stat(part, &s) != 0) {
+        char *slash = strrchr(part, '/');
+        if (slash && slash != part) {
+            *slash = '\0';
+            continue;
+        }
+        free(part);
+        return strdup(slash ? "/" : ".");
+    }
+    return part;
+}
+
+zn_status zn_disk_free(const char *path, uint64_t *n_bytes, uint64_t *device)
+{
+    struct stat s;
+    struct statvfs fs;
+    zn_status status = ZN_OK;
+    char *found = find_existing(path);
+    if (!found)
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", path);
+    if (stat(found, &s) != 0 || statvfs(found, &fs) != 0) {
+        status = zn_fail(ZN_ERR_IO, "%s: cannot tell the free space: %s", found, strerror(errno));
+    } else {
+        *device = (uint64_t)s.st_dev;
+        *n_bytes = fs.f_blocks == 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize;
+    }
+    free(found);
+    return status;
+}
+
+static _Thread_local uint64_t tree_bytes; /* nftw has no argument for it */
+
+static int add_entry(const char *path, const struct stat *s, int kind, struct FTW *at)
+{
+    (void)path, (void)at;
+    if (kind == FTW_F)
+        tree_bytes += (uint64_t)s->st_blocks * 512;
+    return 0;
+}
+
+uint64_t zn_tree_disk_bytes(const char *path)
+{
+    tree_bytes = 0;
+    nftw(path, add_entry, N_OPEN, FTW_PHYS);
+    return tree_bytes;
+}

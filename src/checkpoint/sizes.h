@@ -1,0 +1,23 @@
+/* What a model and its checkpoints take on disk, before they are written. */
+#ifndef ZN_CHECKPOINT_SIZES_H
+#define ZN_CHECKPOINT_SIZES_H
+
+#include "checkpoint/weights.h"
+
+/* The data to the byte; headers, lists and small files (of the hub folder that they are copied from) are counted from
+ * above. */
+uint64_t zn_model_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder);
+uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder,
+                                  int n_states);
+
+/* fp32 states among a checkpoint's files, of a run that may hold an update back. */
+int zn_checkpoint_n_states(const struct zn_weights_style *style, const struct zn_engine_options *options);
+
+/* Bytes that are free to this user on the file system of a path; where that is not there yet, of the folder above it that is.
+ * *device names the file system on this machine. UINT64_MAX: it does not tell. */
+zn_status zn_disk_free(const char *path, uint64_t *n_bytes, uint64_t *device);
+
+/* Bytes of all files below a folder; 0 where it is not there. */
+uint64_t zn_tree_disk_bytes(const char *path);
+
+#endif
