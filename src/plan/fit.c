@@ -1,7 +1,9 @@
-/* The ladder of settings. Each rung needs less memory than the one before and costs more time. */
+/* The ladder of settings. Each rung needs less memory than the one before and costs more time. A rung is tried with
+ * nothing fetched ahead; what memory it then leaves goes to the prefetch. */
 #include "plan/fit.h"
 
 #include "base/size.h"
+#include "plan/prefetch.h"
 #include "plan/vertical.h"
 
 static const size_t MIB = 1024 * 1024;
@@ -9,17 +11,18 @@ static const size_t MIB = 1024 * 1024;
 struct rung {
     bool recompute, keep_logits;
     bool optimizer, activations, parameters; /* on NVMe */
-    size_t tile, prefetch;                   /* MiB; tile 0: none */
+    size_t tile;                             /* MiB; 0: none */
+    bool next_always; /* a budget below the next unit costs more than the rung below */
 };
 
 static const struct rung ladder[] = {
-    {false, true, false, false, false, 0, 64}, {true, true, false, false, false, 0, 64},
-    {true, false, false, false, false, 0, 64}, {true, true, true, false, false, 0, 64},
-    {true, false, true, false, false, 0, 64},  {true, false, true, true, false, 0, 64},
-    {true, false, true, true, true, 0, 64},    {true, false, true, true, true, 64, 64},
-    {true, false, true, true, true, 32, 32},   {true, false, true, true, true, 16, 16},
-    {true, false, true, true, true, 8, 8},     {true, false, true, true, true, 4, 4},
-    {true, false, true, true, true, 2, 0},
+    {false, true, false, false, false, 0, false}, {true, true, false, false, false, 0, false},
+    {true, false, false, false, false, 0, false}, {true, true, true, false, false, 0, false},
+    {true, false, true, false, false, 0, false},  {true, false, true, true, false, 0, false},
+    {true, false, true, true, true, 0, true},     {true, false, true, true, true, 64, true},
+    {true, false, true, true, true, 32, true},    {true, false, true, true, true, 16, true},
+    {true, false, true, true, true, 8, true},     {true, false, true, true, true, 4, true},
+    {true, false, true, true, true, 2, false},
 };
 
 enum { N_RUNGS = sizeof ladder / sizeof ladder[0] };
@@ -79,8 +82,7 @@ static void apply(const struct zn_fit *fit, const struct rung *rung, int stage, 
         o->recompute = true;
     o->keep_logits = c->keep_logits >= 0 ? c->keep_logits : rung->keep_logits;
     o->tile_bytes = c->tile_bytes != SIZE_MAX ? c->tile_bytes : rung->tile * MIB;
-    o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : rung->prefetch * MIB;
-    o->reuse_bytes = o->prefetch_bytes;
+    zn_prefetch_set(o, c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : 0);
     o->host_cache = c->host_cache != SIZE_MAX ? c->host_cache : 0;
     bool every = stage >= 2 || (o->offload.gradients == ZN_TIER_NVME && o->accumulate > 1);
     o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : every && !o->vertical;
@@ -98,6 +100,25 @@ static zn_status try(const struct zn_fit *fit, const struct zn_engine_options *o
     return ZN_OK;
 }
 
+/* Of a plan that fits without any: the largest budget that fits too. */
+static zn_status choose_prefetch(const struct zn_fit *fit, const struct rung *rung, struct zn_engine_options *o,
+                                 zn_engine_plan *plan, size_t *need, bool *fits)
+{
+    size_t largest = zn_plan_largest_unit(plan), least = zn_prefetch_least(largest, rung->next_always);
+    if (fit->choices.prefetch_bytes != SIZE_MAX || largest == 0)
+        return ZN_OK;
+    for (size_t budget = zn_prefetch_most(largest); budget > 0; budget = zn_prefetch_less(budget, least)) {
+        zn_prefetch_set(o, budget);
+        ZN_TRY(try(fit, o, plan, need, fits));
+        if (*fits)
+            return ZN_OK;
+    }
+    if (rung->next_always)
+        return ZN_OK;
+    zn_prefetch_set(o, 0);
+    return try(fit, o, plan, need, fits);
+}
+
 static zn_status try_rung(const struct zn_fit *fit, const struct rung *rung, int stage, struct zn_engine_options *o,
                           zn_engine_plan *plan, size_t *need, bool *fits)
 {
@@ -108,6 +129,8 @@ static zn_status try_rung(const struct zn_fit *fit, const struct rung *rung, int
         o->vertical = schedules.vertical[i];
         apply(fit, rung, stage, o);
         ZN_TRY(try(fit, o, plan, need, fits));
+        if (*fits)
+            ZN_TRY(choose_prefetch(fit, rung, o, plan, need, fits));
     }
     return ZN_OK;
 }

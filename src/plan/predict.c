@@ -5,6 +5,7 @@
 
 #include "plan/dry_run.h"
 #include "plan/predict_private.h"
+#include "plan/prefetch.h"
 #include "plan/resident.h"
 #include "plan/simulate.h"
 
@@ -161,7 +162,7 @@ static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_pla
     return ZN_OK;
 }
 
-enum wanted { ALL, ALL_IF_FITS, WHETHER_IT_FITS };
+enum wanted { ALL, ALL_IF_FITS, MEMORY };
 
 static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, struct zn_prediction *prediction)
 {
@@ -178,6 +179,7 @@ static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, 
     ZN_TRY(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &plan));
     p.manifest = plan.manifest;
     p.resident = plan_resident(s, &plan);
+    p.largest_unit = zn_plan_largest_unit(&plan);
     sum_memory(s, &p);
     bool rest = wanted == ALL || (wanted == ALL_IF_FITS && p.fits);
     zn_status status = rest ? predict_rest(s, &plan, &p) : ZN_OK;
@@ -199,10 +201,15 @@ zn_status zn_predict_if_fits(const struct zn_plan_setup *setup, struct zn_predic
     return predict(setup, ALL_IF_FITS, prediction);
 }
 
+zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_prediction *prediction)
+{
+    return predict(setup, MEMORY, prediction);
+}
+
 zn_status zn_plan_fits(const struct zn_plan_setup *setup, bool *fits)
 {
     struct zn_prediction p;
-    ZN_TRY(predict(setup, WHETHER_IT_FITS, &p));
+    ZN_TRY(zn_predict_memory(setup, &p));
     *fits = p.fits;
     zn_prediction_fini(&p);
     return ZN_OK;

@@ -29,6 +29,7 @@ struct zn_prediction {
     size_t reserved;          /* of the device, by the process itself */
     size_t resident;          /* memory of a process on a processor as the system counts it; 0: no processor */
     size_t limit[ZN_N_TIERS]; /* what a rank may hold; 0: there is no such tier */
+    size_t largest_unit;      /* that is fetched ahead of its use; 0: none is */
     bool fits;
     zn_tier short_of; /* where it does not fit: the first tier that is too small */
 
@@ -55,8 +56,9 @@ zn_status zn_plan_check(const struct zn_plan_setup *setup);
 /* Checks and predicts; blocks for a dry run and some steps of simulation. The caller calls fini after a success. */
 zn_status zn_predict(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
 
-/* For searches, quicker: where it does not fit nothing else is told; and nothing but that. */
+/* For searches, quicker: where it does not fit nothing else is told; memory alone; and nothing but whether it fits. */
 zn_status zn_predict_if_fits(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
+zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
 zn_status zn_plan_fits(const struct zn_plan_setup *setup, bool *fits);
 
 /* What a rank may hold, by tier. On a processor device and host are the same bytes. */

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plan/prefetch.h"
 #include "plan/vertical.h"
 
 enum { MAX_MICRO_BATCH = 1 << 20 };
@@ -14,24 +15,26 @@ static const size_t MIB = 1024 * 1024;
 #define HOST ZN_TIER_HOST
 #define NVME ZN_TIER_NVME
 
-/* Each rung needs less of the device than the one before and costs more time. */
+/* Each rung needs less of the device than the one before and costs more time. It is tried with nothing fetched ahead; what
+ * memory it then leaves goes to the prefetch. */
 struct rung {
     bool recompute, keep_logits;
     zn_tier optimizer, activations, parameters;
-    size_t tile, prefetch; /* MiB; tile 0: none */
+    size_t tile;      /* MiB; 0: none */
+    bool next_always; /* a budget below the next unit costs more than the rung below */
 };
 
 static const struct rung ladder[] = {
-    {false, true, DEVICE, DEVICE, DEVICE, 0, 64}, {true, true, DEVICE, DEVICE, DEVICE, 0, 64},
-    {true, false, DEVICE, DEVICE, DEVICE, 0, 64}, {true, true, HOST, DEVICE, DEVICE, 0, 64},
-    {true, false, HOST, HOST, DEVICE, 0, 64},     {true, false, HOST, HOST, HOST, 0, 64},
-    {true, true, NVME, DEVICE, DEVICE, 0, 64},    {true, false, NVME, HOST, DEVICE, 0, 64},
-    {true, false, NVME, HOST, HOST, 0, 64},       {true, false, NVME, HOST, NVME, 0, 64},
-    {true, false, NVME, NVME, NVME, 0, 64},       {true, false, HOST, HOST, HOST, 64, 64},
-    {true, false, NVME, HOST, NVME, 64, 64},      {true, false, HOST, HOST, HOST, 8, 8},
-    {true, false, NVME, HOST, NVME, 8, 8},        {true, false, NVME, NVME, NVME, 8, 8},
-    {true, false, HOST, HOST, HOST, 2, 0},        {true, false, NVME, HOST, NVME, 2, 0},
-    {true, false, NVME, NVME, NVME, 2, 0},
+    {false, true, DEVICE, DEVICE, DEVICE, 0, false}, {true, true, DEVICE, DEVICE, DEVICE, 0, false},
+    {true, false, DEVICE, DEVICE, DEVICE, 0, false}, {true, true, HOST, DEVICE, DEVICE, 0, false},
+    {true, false, HOST, HOST, DEVICE, 0, false},     {true, false, HOST, HOST, HOST, 0, false},
+    {true, true, NVME, DEVICE, DEVICE, 0, false},    {true, false, NVME, HOST, DEVICE, 0, false},
+    {true, false, NVME, HOST, HOST, 0, false},       {true, false, NVME, HOST, NVME, 0, false},
+    {true, false, NVME, NVME, NVME, 0, true},        {true, false, HOST, HOST, HOST, 64, false},
+    {true, false, NVME, HOST, NVME, 64, true},       {true, false, HOST, HOST, HOST, 8, false},
+    {true, false, NVME, HOST, NVME, 8, false},       {true, false, NVME, NVME, NVME, 8, true},
+    {true, false, HOST, HOST, HOST, 2, false},       {true, false, NVME, HOST, NVME, 2, false},
+    {true, false, NVME, NVME, NVME, 2, false},
 };
 
 enum { N_RUNGS = sizeof ladder / sizeof ladder[0], FIRST_LEAN = N_RUNGS - 3 };
@@ -100,8 +103,7 @@ static void apply(struct zn_plan_setup *s, const struct zn_choices *c, const str
     o->offload.activations = tier_of(c->activations, o->recompute ? r->activations : DEVICE);
     o->keep_logits = c->keep_logits >= 0 ? c->keep_logits : r->keep_logits;
     o->tile_bytes = c->tile_bytes != SIZE_MAX ? c->tile_bytes : r->tile * MIB;
-    o->prefetch_bytes = c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : r->prefetch * MIB;
-    o->reuse_bytes = o->prefetch_bytes;
+    zn_prefetch_set(o, c->prefetch_bytes != SIZE_MAX ? c->prefetch_bytes : 0);
     o->host_cache = c->host_cache != SIZE_MAX ? c->host_cache : 0;
     bool leave = o->offload.gradients == NVME || (o->offload.gradients != DEVICE && !s->cluster->device.is_host);
     o->reduce_every = c->reduce_every >= 0 ? c->reduce_every : (stage >= 2 || (leave && o->accumulate > 1)) && !o->vertical;
@@ -151,6 +153,57 @@ zn_status zn_plan_check_choices(const struct zn_plan_setup *s, const struct zn_p
     return ZN_OK;
 }
 
+/* What was tried last: rungs that differ only in what is fixed are tried once. */
+struct trial {
+    struct zn_engine_options engine;
+    bool next_always;
+};
+
+static bool is_new_trial(struct trial *last, const struct zn_plan_setup *s, const struct rung *r)
+{
+    if (memcmp(&s->engine, &last->engine, sizeof last->engine) == 0 && (r->next_always || !last->next_always))
+        return false;
+    last->engine = s->engine;
+    last->next_always = r->next_always;
+    return true;
+}
+
+/* Of a setup that fits without any: the largest budget that fits too. */
+static zn_status choose_prefetch(struct zn_plan_setup *s, const struct rung *r, size_t largest_unit, bool *fits)
+{
+    size_t least = zn_prefetch_least(largest_unit, r->next_always);
+    for (size_t budget = zn_prefetch_most(largest_unit); budget > 0; budget = zn_prefetch_less(budget, least)) {
+        zn_prefetch_set(&s->engine, budget);
+        ZN_TRY(zn_plan_fits(s, fits));
+        if (*fits)
+            return ZN_OK;
+    }
+    zn_prefetch_set(&s->engine, 0);
+    *fits = !r->next_always || largest_unit == 0;
+    return ZN_OK;
+}
+
+/* Predicts the setup with the prefetch that memory leaves, where that is open. */
+static zn_status predict_rung(struct zn_plan_setup *s, const struct zn_choices *c, const struct rung *r,
+                              struct zn_prediction *prediction)
+{
+    if (c->prefetch_bytes == SIZE_MAX && s->engine.stage == 3) {
+        struct zn_prediction p;
+        zn_prefetch_set(&s->engine, 0);
+        ZN_TRY(zn_predict_memory(s, &p));
+        bool fits = p.fits;
+        size_t largest_unit = p.largest_unit;
+        zn_prediction_fini(&p);
+        if (fits)
+            ZN_TRY(choose_prefetch(s, r, largest_unit, &fits));
+        if (!fits) {
+            *prediction = (struct zn_prediction){.bound = ZN_BOUND_MEMORY};
+            return ZN_OK;
+        }
+    }
+    return zn_predict_if_fits(s, prediction);
+}
+
 /* ---- The one a run takes ---- */
 
 /* On processors: by the ladder that training has, to its end when nothing fits. */
@@ -169,17 +222,15 @@ static zn_status choose_as_training(struct zn_plan_setup *setup, const struct zn
     return status == ZN_ERR_MEMORY ? ZN_OK : status;
 }
 
-/* The first schedule of a rung that fits. *before is the setting that was tried last. */
+/* The first schedule of a rung that fits. */
 static zn_status choose_schedule(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, const struct rung *rung,
-                                 int stage, struct zn_engine_options *before, bool *found,
-                                 struct zn_prediction *prediction)
+                                 int stage, struct trial *last, bool *found, struct zn_prediction *prediction)
 {
     for (int i = 0; apply_schedule(setup, &f->choices, rung, stage, i); i++) {
         struct zn_prediction p;
-        if (memcmp(&setup->engine, before, sizeof *before) == 0) /* what differs is fixed */
+        if (!is_new_trial(last, setup, rung))
             continue;
-        *before = setup->engine;
-        ZN_TRY(zn_predict_if_fits(setup, &p));
+        ZN_TRY(predict_rung(setup, &f->choices, rung, &p));
         if (p.fits) {
             *found = true;
             *prediction = p;
@@ -193,7 +244,7 @@ static zn_status choose_schedule(struct zn_plan_setup *setup, const struct zn_pl
 static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found,
                         struct zn_prediction *prediction)
 {
-    struct zn_engine_options before = {0};
+    struct trial last = {0};
     bool tried = false;
     *found = false;
     for (int r = 0; r < N_RUNGS; r++) {
@@ -201,7 +252,7 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
             if (!is_tried(setup, &f->choices, &ladder[r], stage))
                 continue;
             tried = true;
-            ZN_TRY(choose_schedule(setup, f, &ladder[r], stage, &before, found, prediction));
+            ZN_TRY(choose_schedule(setup, f, &ladder[r], stage, &last, found, prediction));
         }
         if (*found)
             break;
@@ -252,13 +303,15 @@ struct best {
     bool found;
 };
 
-/* Doubles the micro-batch while that fits and gives more. */
-static zn_status grow_batch(struct zn_plan_setup setup, bool may_grow, struct best *best)
+/* Doubles the micro-batch while that fits, with the next unit fetched ahead, and gives more. */
+static zn_status grow_batch(struct zn_plan_setup setup, const struct zn_plan_freedom *f, const struct rung *rung,
+                            struct best *best)
 {
+    struct rung at = *rung;
     double before = 0;
     for (;;) {
         struct zn_prediction p;
-        ZN_TRY(zn_predict_if_fits(&setup, &p));
+        ZN_TRY(predict_rung(&setup, &f->choices, &at, &p));
         bool goes_on = p.fits && p.tokens_per_second > 1.01 * before;
         before = p.tokens_per_second;
         if (p.fits && (!best->found || p.tokens_per_second > 1.01 * best->prediction.tokens_per_second)) {
@@ -268,26 +321,25 @@ static zn_status grow_batch(struct zn_plan_setup setup, bool may_grow, struct be
         } else {
             zn_prediction_fini(&p);
         }
-        if (!goes_on || !may_grow || setup.engine.micro_batch > MAX_MICRO_BATCH / 2)
+        if (!goes_on || !f->micro_batch || setup.engine.micro_batch > MAX_MICRO_BATCH / 2)
             return ZN_OK;
         setup.engine.micro_batch *= 2;
+        at.next_always = true;
     }
 }
 
 /* Tiles are tried only where nothing fits without. */
 static zn_status try_rungs(const struct zn_plan_setup *setup, const struct zn_plan_freedom *f, struct best *best)
 {
-    struct zn_engine_options before = {0};
+    struct trial last = {0};
     for (int r = 0; r < N_RUNGS && !(best->found && ladder[r].tile > 0); r++) {
         for (int stage = 0; stage <= 3; stage++) {
             struct zn_plan_setup trial = *setup;
             if (!is_tried(setup, &f->choices, &ladder[r], stage))
                 continue;
             for (int i = 0; apply_schedule(&trial, &f->choices, &ladder[r], stage, i); i++) {
-                if (memcmp(&trial.engine, &before, sizeof before) == 0)
-                    continue;
-                before = trial.engine;
-                ZN_TRY(grow_batch(trial, f->micro_batch, best));
+                if (is_new_trial(&last, &trial, &ladder[r]))
+                    ZN_TRY(grow_batch(trial, f, &ladder[r], best));
             }
         }
     }

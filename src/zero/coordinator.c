@@ -85,6 +85,7 @@ static zn_status list_gathers(zn_trace *t, const size_t *n_bytes, size_t reuse_b
         if (g < 0) {
             g = t->n_gathers++;
             t->gathers[g] = (struct zn_gather_plan){.unit = unit, .first_use = i, .issue = i};
+            t->largest_bytes = n_bytes[unit] > t->largest_bytes ? n_bytes[unit] : t->largest_bytes;
         }
         t->gathers[g].last_use = i;
         t->gather_of[i] = l.last_gather[unit] = g;
@@ -177,6 +178,7 @@ zn_status zn_trace_plan(zn_trace *t, const size_t *n_bytes, const struct zn_trac
     free(t->gathers);
     free(t->gather_of);
     t->n_gathers = 0;
+    t->largest_bytes = 0;
     t->gathers = calloc(n, sizeof *t->gathers);
     t->gather_of = calloc(n, sizeof *t->gather_of);
     if (!t->gathers || !t->gather_of)

@@ -31,6 +31,7 @@ typedef struct zn_trace {
     int n_gathers;
     int *gather_of; /* by position */
     size_t region_bytes, fetch_bytes;
+    size_t largest_bytes; /* of one gather */
 } zn_trace;
 
 void zn_trace_init(zn_trace *trace);

@@ -1,0 +1,161 @@
+/* How far gathers run ahead: the next unit always comes while one is used, in the memory that the plan leaves, and the
+ * budget shrinks before anything else is given up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "plan/prefetch.h"
+#include "plan/search.h"
+#include "plan/shape.h"
+
+#define OK(call) assert_int_equal(call, ZN_OK)
+
+enum { TIME = 1024, MIB = 1 << 20 };
+
+static zn_model *model_of(int64_t layers, int64_t hidden)
+{
+    zn_model *model;
+    const struct zn_shape shape = {layers, hidden, hidden / 128, 0, 50257};
+    OK(zn_shape_model(&shape, TIME, &model));
+    return model;
+}
+
+static struct zn_engine_options options_of(int64_t micro_batch)
+{
+    return (struct zn_engine_options){.trains = true, .type = ZN_BF16, .micro_batch = micro_batch, .time = TIME,
+                                      .accumulate = 1, .persist_bytes = 64 << 10, .delay_after = -1,
+                                      .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 1};
+}
+
+/* What the plan chooses for these ranks, with the budget given or (SIZE_MAX) open. */
+static struct zn_prediction choose(const zn_model *model, const char *cluster_name, int n_ranks, size_t budget,
+                                   size_t *chosen)
+{
+    struct zn_cluster cluster;
+    OK(zn_cluster_load(cluster_name, &cluster));
+    struct zn_plan_setup s = {.model = model, .cluster = &cluster, .n_ranks = n_ranks, .n_nodes = 1, .engine = options_of(4)};
+    struct zn_plan_freedom f = {.choices = zn_choices_open()};
+    f.choices.stage = 3;
+    f.choices.prefetch_bytes = budget;
+    struct zn_prediction p;
+    OK(zn_plan_choose(&s, &f, &p));
+    assert_true(p.fits);
+    *chosen = s.engine.prefetch_bytes;
+    return p;
+}
+
+/* A block of hidden 2048 has 96 MiB, of 4096 four times as much: a budget of 64 MiB lets none of them run ahead. */
+static void gathers_of_wide_models_are_hidden(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *cluster;
+        int n_ranks;
+    } worlds[] = {{"dgx-a100", 8}, {"cpu-server", 2}};
+    for (int64_t hidden = 2048; hidden <= 4096; hidden *= 2) {
+        zn_model *model = model_of(8, hidden);
+        for (int w = 0; w < 2; w++) {
+            size_t budget, fixed;
+            struct zn_prediction open = choose(model, worlds[w].cluster, worlds[w].n_ranks, SIZE_MAX, &budget);
+            struct zn_prediction narrow = choose(model, worlds[w].cluster, worlds[w].n_ranks, 64 * MIB, &fixed);
+            assert_int_equal(fixed, 64 * MIB); /* given by hand it stands */
+            assert_true(budget >= open.largest_unit && open.largest_unit > 64 * MIB);
+            double hidden_now = open.simulated.resource[ZN_COMMUNICATION].exposed;
+            assert_true(hidden_now < 0.5 * narrow.simulated.resource[ZN_COMMUNICATION].exposed);
+            assert_true(open.simulated.seconds < narrow.simulated.seconds);
+            zn_prediction_fini(&open);
+            zn_prediction_fini(&narrow);
+        }
+        zn_model_destroy(model);
+    }
+}
+
+/* What a run of two ranks takes within a limit. */
+static struct zn_engine_options fit(const zn_model *model, size_t limit, size_t *memory, size_t *largest_unit)
+{
+    struct zn_engine_options o = options_of(1);
+    struct zn_fit f = {.module = model->module, .n_ranks = 2, .limit = limit, .choices = zn_choices_open()};
+    zn_engine_plan plan = {0};
+    f.choices.stage = 3;
+    OK(zn_fit_run(&f, &o, &plan));
+    *memory = zn_plan_memory(&plan);
+    *largest_unit = zn_plan_largest_unit(&plan);
+    assert_true(*memory <= limit);
+    zn_engine_plan_fini(&plan);
+    return o;
+}
+
+static bool is_same_but_for_the_budget(struct zn_engine_options a, struct zn_engine_options b)
+{
+    zn_prefetch_set(&a, 0);
+    zn_prefetch_set(&b, 0);
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static void the_budget_shrinks_before_anything_else(void **state)
+{
+    (void)state;
+    zn_model *model = model_of(6, 2048);
+    size_t memory, unit, next, budget = SIZE_MAX;
+    const struct zn_engine_options first = fit(model, (size_t)1 << 40, &memory, &unit);
+    assert_int_equal(first.prefetch_bytes, 2 * unit);
+    struct zn_engine_options now = first;
+    int n_budgets = 0;
+    for (; is_same_but_for_the_budget(now, first); now = fit(model, memory - 1, &memory, &next)) {
+        assert_true(now.prefetch_bytes < budget);
+        budget = now.prefetch_bytes;
+        n_budgets++;
+    }
+    assert_true(n_budgets >= 3);
+    assert_true(budget <= unit / 4); /* below the smallest unit that is gathered: nothing runs ahead */
+    zn_model_destroy(model);
+}
+
+/* Parameters on NVMe are read ahead down to the smallest tiles: these cost less than waiting for every unit. */
+static void what_is_on_nvme_is_read_ahead(void **state)
+{
+    (void)state;
+    zn_model *model = model_of(4, 2048);
+    size_t memory = (size_t)1 << 40, unit;
+    int n_tiled = 0;
+    for (;;) {
+        struct zn_engine_options o = fit(model, memory, &memory, &unit);
+        if (o.offload.parameters == ZN_TIER_NVME && o.tile_bytes == 2 * MIB)
+            break;
+        if (o.offload.parameters == ZN_TIER_NVME)
+            assert_true(o.prefetch_bytes >= unit);
+        n_tiled += o.tile_bytes > 0;
+        memory -= memory / 64;
+    }
+    assert_true(n_tiled > 0);
+    zn_model_destroy(model);
+}
+
+/* Nothing is gathered: nothing runs ahead. */
+static void whole_parameters_need_no_budget(void **state)
+{
+    (void)state;
+    zn_model *model = model_of(1, 256);
+    struct zn_engine_options o = options_of(1);
+    struct zn_fit f = {.module = model->module, .n_ranks = 1, .limit = (size_t)1 << 40, .choices = zn_choices_open()};
+    zn_engine_plan plan = {0};
+    OK(zn_fit_run(&f, &o, &plan));
+    assert_int_equal(o.prefetch_bytes, 0);
+    zn_engine_plan_fini(&plan);
+    zn_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gathers_of_wide_models_are_hidden),
+        cmocka_unit_test(the_budget_shrinks_before_anything_else),
+        cmocka_unit_test(what_is_on_nvme_is_read_ahead),
+        cmocka_unit_test(whole_parameters_need_no_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
