@@ -1,7 +1,7 @@
 /* Generation against the memory bandwidth: seconds for each token beside the time that reading the
  * weights and the cache once takes, with the read bandwidth measured in the same run.
  *
- *   bench_generate [FOLDER]     a hub folder; without it the shape of SmolLM2-135M with constant weights
+ *   bench_generate [FOLDER]     a hub folder; without it the shape of SmolLM2-135M with random weights
  *
  * One JSON object a line: bf16 and fp32 weights, on all cores. The speed does not depend on values. */
 #include <omp.h>
@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "base/machine.h"
-#include "train/generator.h"
+#include "models/model.h"
+#include "plan/dry_run.h"
 
 enum { PROMPT = 32, TOKENS = 64, READ_MIB = 512, ROUNDS = 5 };
 
@@ -84,21 +85,22 @@ struct bench {
     struct zn_machine machine;
     zn_model *model;
     zn_device *device;
+    zn_comm *comm;
     uint64_t *words; /* READ_MIB of them */
 };
 
 /* Seconds of the fastest token of several: others lose time to what else the machine does. */
-static double time_tokens(struct bench *b, zn_generator *g)
+static double time_tokens(struct bench *b, zn_engine *e)
 {
     int32_t ids[PROMPT] = {0};
     double best = 1e9;
-    check(zn_generator_extend(g, ids, PROMPT, NULL));
+    check(zn_engine_extend(e, ids, PROMPT, NULL));
     float *logits = malloc((size_t)b->model->module->vocabulary * sizeof *logits);
     if (!logits)
         exit(1);
     for (int i = 0; i < TOKENS; i++) {
         double start = zn_clock_now(&b->clock);
-        check(zn_generator_extend(g, ids, 1, logits));
+        check(zn_engine_extend(e, ids, 1, logits));
         double seconds = zn_clock_now(&b->clock) - start;
         best = seconds < best ? seconds : best;
     }
@@ -108,17 +110,18 @@ static double time_tokens(struct bench *b, zn_generator *g)
 
 static void run(struct bench *b, zn_dtype type)
 {
-    zn_generator_plan plan;
-    zn_generator *g;
-    check(zn_generator_plan_init(&plan, b->model->module, type, PROMPT, PROMPT + TOKENS));
-    check(zn_generator_create(b->device, b->model->module, type, &plan, &g));
-    /* About 2^-7 both as fp32 and as two bf16; memory that is never written would not be read. */
-    const zn_resident *weights = zn_generator_weights(g);
-    check(zn_run_fill(b->device, &(struct zn_fill_args){.dst = weights->base,
-                                                        .n_elements = (int64_t)(weights->n_bytes / 4),
-                                                        .value = 0x1.0078p-7f}));
+    const struct zn_engine_options options = {.type = type, .micro_batch = 1, .accumulate = 1, .time = PROMPT,
+                                              .extends = PROMPT + TOKENS, .delay_after = -1};
+    const struct zn_world world = {.device = b->device, .comm = b->comm};
+    zn_engine_plan plan;
+    zn_engine *e;
+    check(zn_dry_run(b->model->module, &options, 1, &plan));
+    check(zn_engine_create(&world, b->model->module, &options, &plan, &e));
+    for (int i = 0; i < b->model->module->n_params; i++) /* memory that is never written would not be read */
+        check(zn_engine_init_param(e, &b->model->module->params[i], 1));
+    check(zn_engine_publish(e));
     double bandwidth = read_bandwidth(&b->clock, b->words, b->machine.n_cores);
-    double seconds = time_tokens(b, g);
+    double seconds = time_tokens(b, e);
     double again = read_bandwidth(&b->clock, b->words, b->machine.n_cores);
     bandwidth = again > bandwidth ? again : bandwidth;
     double cache = (double)plan.cache_bytes * (PROMPT + TOKENS / 2.0) / (PROMPT + TOKENS);
@@ -129,8 +132,8 @@ static void run(struct bench *b, zn_dtype type)
            b->machine.cpu_model, b->machine.n_cores, zn_dtype_name(type),
            (long long)zn_model_n_elements(b->model), n_bytes, seconds, 1 / seconds, bandwidth, bandwidth / n_bytes,
            n_bytes / bandwidth / seconds);
-    zn_generator_destroy(g);
-    zn_generator_plan_fini(&plan);
+    zn_engine_destroy(e);
+    zn_engine_plan_fini(&plan);
 }
 
 int main(int argc, char **argv)
@@ -148,6 +151,7 @@ int main(int argc, char **argv)
         check(zn_json_load_buffer(shape, strlen(shape), "shape", &config));
     check(zn_model_create(config, PROMPT + TOKENS, &b.model));
     check(zn_device_create_cpu(&b.ledger, &b.clock, b.machine.n_cores, NULL, &b.device));
+    check(zn_comm_create_self(&b.clock, &b.comm));
     b.words = aligned_alloc(2 * 1024 * 1024, (size_t)READ_MIB * 1024 * 1024);
     if (!b.words)
         return 1;
@@ -155,6 +159,7 @@ int main(int argc, char **argv)
     run(&b, ZN_BF16);
     run(&b, ZN_F32);
     free(b.words);
+    zn_comm_destroy(b.comm);
     zn_device_destroy(b.device);
     zn_model_destroy(b.model);
     zn_json_destroy(config);

@@ -19,6 +19,8 @@ struct zn_generate_listener {
     void (*text)(void *self, const char *bytes, size_t n_bytes);
     void (*progress)(void *self, const char *what, int64_t done, int64_t total); /* before the first token */
     void (*note)(void *self, const char *text);                                  /* warnings */
+    /* It has failed; told on every rank. `speaks` on one of each node: the text is the same on all. */
+    void (*failed)(void *self, const char *text, bool speaks);
 };
 
 /* Strings are borrowed for the call. zn_generate_options_init sets the defaults. */
@@ -31,8 +33,12 @@ struct zn_generate_options {
     int64_t top_k;      /* 0: all */
     double top_p;       /* 1: all */
     uint64_t seed;
-    int threads;         /* 0: physical cores */
-    size_t memory_limit; /* 0: 90% of what the machine leaves */
+    int threads;         /* of this process; 0: physical cores, shared among the ranks of the node */
+    size_t memory_limit; /* of this process; 0: its share of 90% of what the machine leaves */
+    const char *offload_param;     /* none, cpu, nvme; NULL: by the plan */
+    const char *const *nvme_paths; /* folders for swap; none: the current folder */
+    size_t n_nvme_paths;
+    bool allow_buffered_swap;
     struct zn_generate_listener listener;
 };
 
@@ -43,11 +49,13 @@ struct zn_generate_result {
     size_t n_ids;
     int32_t *prompt_ids;
     size_t n_prompt_ids;
+    bool is_shown; /* by this rank; all have the same text */
 };
 
 ZN_API void zn_generate_options_init(struct zn_generate_options *options);
 
-/* Computes in fp32. Blocks until the model ends or max_tokens are there. The caller calls
+/* Computes in fp32, as one rank of the job when mpirun or srun started this process. Parameters that do not fit the limit are
+ * partitioned over the ranks or read from NVMe for every token, with the same text. Blocks until the model ends or max_tokens are there. The caller calls
  * zn_generate_result_fini after a success. */
 ZN_API zn_status zn_generate(const struct zn_generate_options *options,
                              struct zn_generate_result *result);

@@ -145,11 +145,16 @@ struct zn_eval_options {
     const char *const *map; /* as in training */
     size_t n_map;
     int64_t seq_len;     /* 0: as in training; for rows the longest example */
-    int64_t micro_batch; /* windows computed at once */
+    int64_t micro_batch; /* windows computed at once, on each rank */
     const char *packing; /* as in training */
     bool truncate_rows;
     int threads;
-    struct zn_train_listener listener; /* only note is called */
+    size_t memory_limit;           /* of this process; 0: its share of 90% of what the machine leaves */
+    const char *offload_param;     /* none, cpu, nvme; NULL: by the plan */
+    const char *const *nvme_paths; /* folders for swap; none: the current folder */
+    size_t n_nvme_paths;
+    bool allow_buffered_swap;
+    struct zn_train_listener listener; /* only note and failed are called */
 };
 
 struct zn_eval_result {
@@ -157,11 +162,15 @@ struct zn_eval_result {
     int64_t windows, examples; /* examples of rows */
     int64_t tokens;            /* processed, without padding */
     int64_t targets;           /* those of them that count */
+    bool is_shown;             /* by this rank */
 };
 
 ZN_API void zn_eval_options_init(struct zn_eval_options *options);
 
-/* Mean loss over all windows, in fp32. Blocks until the end. */
+/* Mean loss over all windows, in fp32; as one rank of the job when mpirun or srun started this process: every rank has
+ * the result, and `is_shown` is set on the one that prints it. Parameters that do not fit the limit are partitioned over the
+ * ranks or read from NVMe, with the same bits for every window; ranks only change the order in which windows' sums are
+ * added in double precision. Blocks until the end. */
 ZN_API zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *result);
 
 #ifdef __cplusplus

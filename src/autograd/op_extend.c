@@ -5,54 +5,90 @@
  * exact, so the type shows in the speed only. */
 #include "autograd/node.h"
 
-static zn_status few_rows(zn_tape *t, const struct product *p, zn_addr weight, zn_addr bias,
-                          zn_addr partial, int64_t in, int64_t out)
+/* Rows row … row+n of the weight, which are some of the columns of y or a part of the sum over k. */
+static zn_status few_rows(zn_tape *t, const struct product *p, const struct tile *w, zn_addr bias, zn_addr partial)
 {
-    return zn_run_gemv(tape_device(t), &(struct zn_gemv_args){.y = p->y,
-                                                              .x = p->x,
-                                                              .w = weight,
+    bool out_in = p->layout == ZN_OUT_IN;
+    int64_t in = p->weight->dims[out_in ? 1 : 0], out = p->weight->dims[out_in ? 0 : 1];
+    zn_addr skipped = (zn_addr)w->row * sizeof(float);
+    return zn_run_gemv(tape_device(t), &(struct zn_gemv_args){.y = out_in ? p->y + skipped : p->y,
+                                                              .x = out_in ? p->x : p->x + skipped,
+                                                              .w = w->address,
                                                               .bias = bias,
                                                               .partial = partial,
                                                               .w_type = tape_param_type(t),
                                                               .bias_type = tape_param_type(t),
                                                               .rows = p->rows,
-                                                              .n = out,
-                                                              .k = in,
-                                                              .transpose_w = p->layout == ZN_OUT_IN});
+                                                              .n = out_in ? w->n_rows : out,
+                                                              .k = out_in ? in : w->n_rows,
+                                                              .x_stride = in,
+                                                              .y_stride = out,
+                                                              .transpose_w = out_in,
+                                                              .adds = !out_in && w->row > 0});
 }
 
-static zn_status many_rows(zn_tape *t, const struct product *p, zn_addr weight, zn_addr bias, int64_t in,
-                           int64_t out)
+static zn_status many_rows(zn_tape *t, const struct product *p, const struct tile *w, zn_addr bias)
 {
-    return zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = p->x,
-                                                              .b = weight,
-                                                              .c = p->y,
+    bool out_in = p->layout == ZN_OUT_IN;
+    int64_t in = p->weight->dims[out_in ? 1 : 0], out = p->weight->dims[out_in ? 0 : 1];
+    zn_addr skipped = (zn_addr)w->row * sizeof(float);
+    return zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = out_in ? p->x : p->x + skipped,
+                                                              .b = w->address,
+                                                              .c = out_in ? p->y + skipped : p->y,
                                                               .bias = bias,
                                                               .m = p->rows,
-                                                              .n = out,
-                                                              .k = in,
+                                                              .n = out_in ? w->n_rows : out,
+                                                              .k = out_in ? in : w->n_rows,
                                                               .a_stride = in,
                                                               .b_stride = p->weight->dims[1],
                                                               .c_stride = out,
                                                               .b_type = tape_param_type(t),
                                                               .bias_type = tape_param_type(t),
-                                                              .transpose_b = p->layout == ZN_OUT_IN});
+                                                              .transpose_b = out_in,
+                                                              .adds = !out_in && w->row > 0});
+}
+
+/* y += b, where the weight came in tiles: a parameter that is acquired may take the place of the one before. */
+static zn_status add_bias(zn_tape *t, const struct product *p)
+{
+    int64_t out = p->weight->dims[p->layout == ZN_OUT_IN ? 0 : 1], in = p->weight->n_elements / out;
+    zn_addr bias;
+    if (!p->bias || !tape_is_tiled(t, p->weight))
+        return ZN_OK;
+    ZN_TRY(tape_param(t, p->bias, &bias));
+    return zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = p->x,
+                                                              .b = bias,
+                                                              .c = p->y,
+                                                              .bias = bias,
+                                                              .m = p->rows,
+                                                              .n = out,
+                                                              .k = 0, /* nothing but the bias */
+                                                              .a_stride = in,
+                                                              .b_stride = out,
+                                                              .c_stride = out,
+                                                              .b_type = tape_param_type(t),
+                                                              .bias_type = tape_param_type(t),
+                                                              .adds = true});
 }
 
 zn_status tape_product(zn_tape *t, const struct product *p)
 {
-    bool out_in = p->layout == ZN_OUT_IN, few = p->rows <= ZN_GEMV_ROWS;
-    int64_t in = p->weight->dims[out_in ? 1 : 0], out = p->weight->dims[out_in ? 0 : 1];
-    zn_addr weight, bias, partial = 0;
-    ZN_TRY(tape_param(t, p->weight, &weight));
-    ZN_TRY(tape_param(t, p->bias, &bias));
-    if (!out_in) {
+    bool few = p->rows <= ZN_GEMV_ROWS;
+    zn_addr bias = 0, partial = 0;
+    if (p->layout != ZN_OUT_IN) {
         /* Many rows take as much as few can need, so that one plan serves both. */
-        int64_t rows = few ? p->rows : ZN_GEMV_ROWS;
+        int64_t in = p->weight->dims[0], out = p->weight->dims[1], rows = few ? p->rows : ZN_GEMV_ROWS;
         int64_t chunks = (in + ZN_GEMV_DEPTH - 1) / ZN_GEMV_DEPTH;
         ZN_TRY(tape_scratch(t, (size_t)(rows * chunks * out) * sizeof(float), &partial));
     }
-    return few ? few_rows(t, p, weight, bias, partial, in, out) : many_rows(t, p, weight, bias, in, out);
+    int64_t row = 0;
+    for (struct tile w; row < p->weight->dims[0]; row += w.n_rows) {
+        ZN_TRY(tape_tile(t, p->weight, row, &w));
+        if (!tape_is_tiled(t, p->weight))
+            ZN_TRY(tape_param(t, p->bias, &bias));
+        ZN_TRY(few ? few_rows(t, p, &w, bias, partial) : many_rows(t, p, &w, bias));
+    }
+    return add_bias(t, p);
 }
 
 static zn_status logits_forward(zn_tape *t, struct zn_node *n)

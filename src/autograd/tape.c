@@ -14,6 +14,7 @@ struct zn_tape {
     const struct zn_param_hooks *hooks;
     void *hooks_self;
     zn_dtype param_type;
+    bool keeps_fp32; /* between segments */
     zn_bump bump; /* tensors, nodes and gradients of the pass */
     zn_arena arena;
     zn_addr base;
@@ -149,9 +150,14 @@ zn_tensor *zn_tape_external(zn_tape *t, zn_dtype type, int ndim, const int64_t *
     return x;
 }
 
+void zn_tape_keep_fp32(zn_tape *t)
+{
+    t->keeps_fp32 = true;
+}
+
 void zn_tape_round(zn_tape *t, zn_tensor *x)
 {
-    if (t->param_type == ZN_F32 || t->status != ZN_OK)
+    if (t->param_type == ZN_F32 || t->keeps_fp32 || t->status != ZN_OK)
         return;
     keep(t, zn_run_round(t->device, &(struct zn_round_args){.x = tape_use(t, x),
                                                             .type = t->param_type,

@@ -43,6 +43,10 @@ zn_status zn_tape_status(const zn_tape *tape);
 zn_tensor *zn_tape_external(zn_tape *tape, zn_dtype type, int ndim, const int64_t *dims,
                             zn_addr address);
 
+/* From now on what lies between segments stays fp32, whatever the type of the parameters: for passes that only compute
+ * values. */
+void zn_tape_keep_fp32(zn_tape *tape);
+
 /* Rounds `x` in place to the working precision; nothing in fp32. Its gradient passes unchanged. */
 void zn_tape_round(zn_tape *tape, zn_tensor *x);
 

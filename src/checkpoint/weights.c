@@ -68,10 +68,26 @@ zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
     return zn_model_files_get(files, name, param->ndim, param->dims, found);
 }
 
+zn_status zn_weights_type(const zn_model *model, const zn_model_files *files, const struct zn_weights_style *style,
+                          zn_dtype *type)
+{
+    zn_dtype common = style->dtype, one;
+    for (int i = 0; i < model->module->n_params; i++) {
+        struct zn_model_tensor found;
+        ZN_TRY(zn_weights_find(model, files, style, &model->module->params[i], &found));
+        if (!zn_st_dtype_is_float(found.tensor->dtype, &one) || one != common)
+            common = ZN_F32;
+    }
+    *type = common;
+    return ZN_OK;
+}
+
 /* Only the bytes this rank brings are read. */
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
-                          const struct zn_weights_style *style)
+                          const struct zn_weights_style *style, void (*progress)(void *self, int64_t done, int64_t total),
+                          void *self)
 {
+    int64_t done = 0, total = zn_model_n_elements(model);
     float *piece = malloc(PIECE * sizeof *piece);
     if (!piece)
         return zn_fail(ZN_ERR_MEMORY, "no memory to load weights");
@@ -89,6 +105,9 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
                 status = zn_engine_write_state(engine, p, ZN_STATE_MASTER, range.first, piece, n);
             range = zn_engine_brings(engine, p, range.first + n);
         }
+        done += p->n_elements;
+        if (status == ZN_OK && progress)
+            progress(self, done, total);
     }
     free(piece);
     return status;

@@ -27,8 +27,14 @@ zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
 /* How a folder of this style names and stores a parameter; the name is the model's. */
 struct zn_st_spec zn_weights_spec(const zn_model *model, const struct zn_weights_style *style, const zn_param *param);
 
+/* The type that parameters can be kept in without a loss: the folder's, fp32 where it has several. */
+zn_status zn_weights_type(const zn_model *model, const zn_model_files *files, const struct zn_weights_style *style,
+                          zn_dtype *type);
+
+/* `progress`, when not NULL, is told the elements that are there. Blocks. */
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
-                          const struct zn_weights_style *style);
+                          const struct zn_weights_style *style, void (*progress)(void *self, int64_t done, int64_t total),
+                          void *self);
 
 /* Collective: rank 0 writes model.safetensors (or shards) into the folder, which is there. */
 zn_status zn_weights_export(zn_engine *engine, zn_comm *comm, const zn_model *model, const char *folder,

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "cli/commands.h"
+#include "cli/placement.h"
 #include "formats/jsonl.h"
 #include "zinc/train.h"
 
@@ -12,6 +12,7 @@ struct eval_flags {
     int64_t seq_len, micro_batch, threads;
     const char *packing;
     bool json, truncate_rows;
+    struct placement_flags place;
 };
 
 #define AT(field) offsetof(struct eval_flags, field)
@@ -32,15 +33,16 @@ static const struct zn_option flags[] = {
     {.name = "--micro-batch", .kind = ZN_OPTION_INT, .offset = AT(micro_batch), .value = "B",
      .initial = "1", .range = "[1, 1048576]", .help = "Windows computed at once."},
     {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
-     .otherwise = "physical cores", .help = "Threads to compute with."},
+     .otherwise = "physical cores ÷ ranks that share them", .help = "Threads of each rank."},
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json),
      .help = "Print one JSON object instead of text."},
+    PLACEMENT_FLAGS(AT),
 };
 
 static const struct zn_command command = {
     .name = "zinc eval",
     .summary = "loss and perplexity of a model on data",
-    .usage = "--model DIR --data PATH… [--seq-len T] [--json]",
+    .usage = "--model DIR --data PATH… [flags]",
     .example = "zinc eval --model ./SmolLM2-135M --data held-out.bin --json",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
@@ -52,11 +54,21 @@ static void note(void *self, const char *text)
     fprintf(stderr, "zinc eval: %s\n", text);
 }
 
+/* Told here or by another rank of the node. */
+static void show_failure(void *self, const char *text, bool speaks)
+{
+    bool *has_failed = self;
+    *has_failed = true;
+    if (speaks)
+        fprintf(stderr, "zinc eval: %s\n", text);
+}
+
 int zn_cli_eval(int argc, char **argv)
 {
     struct eval_flags f = {0};
     struct zn_options given;
     struct zn_eval_result result;
+    bool has_failed = false;
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
     if (code < 0) {
         struct zn_eval_options options;
@@ -71,17 +83,24 @@ int zn_cli_eval(int argc, char **argv)
         options.threads = (int)f.threads;
         options.packing = f.packing;
         options.truncate_rows = f.truncate_rows;
-        options.listener.note = note;
+        options.memory_limit = f.place.memory_limit;
+        options.offload_param = f.place.off_param;
+        options.nvme_paths = f.place.nvme_path.word;
+        options.n_nvme_paths = f.place.nvme_path.n;
+        options.allow_buffered_swap = f.place.allow_buffered_swap;
+        options.listener = (struct zn_train_listener){.self = &has_failed, .note = note, .failed = show_failure};
         zn_status status = zn_row_options_check(&(struct zn_row_options){.map = f.map.word, .n_map = f.map.n});
         if (status == ZN_OK)
-            status = zn_eval(&options, &result);
+            status = zn_cli_place(&f.place, argc, argv);
         if (status == ZN_OK)
+            status = zn_eval(&options, &result);
+        if (status == ZN_OK && result.is_shown)
             printf(f.json ? "{\"loss\":%.9g,\"perplexity\":%.9g,\"windows\":%lld,\"examples\":%lld,\"tokens\":%lld,"
                             "\"targets\":%lld}\n"
                           : "loss %.6f, perplexity %.4f over %lld windows, %lld examples, %lld tokens, %lld targets\n",
                    result.loss, result.perplexity, (long long)result.windows, (long long)result.examples,
                    (long long)result.tokens, (long long)result.targets);
-        code = zn_cli_end(&command, status);
+        code = has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
     }
     zn_options_fini(&given, &f);
     return code;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
+#include "cli/placement.h"
 #include "zinc/generate.h"
 
 struct generate_flags {
@@ -11,7 +11,7 @@ struct generate_flags {
     bool chat, json;
     int64_t max_tokens, top_k, seed, threads;
     double temperature, top_p;
-    size_t memory_limit;
+    struct placement_flags place;
 };
 
 #define AT(field) offsetof(struct generate_flags, field)
@@ -34,11 +34,10 @@ static const struct zn_option flags[] = {
     {.name = "--seed", .kind = ZN_OPTION_INT, .offset = AT(seed), .value = "N", .initial = "1",
      .range = "[0, 9223372036854775807]", .help = "The same seed draws the same text."},
     {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
-     .otherwise = "physical cores", .help = "Threads to compute with."},
-    {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
-     .otherwise = "90% of what the machine leaves", .help = "More than this is refused before the start."},
+     .otherwise = "physical cores ÷ ranks that share them", .help = "Threads of each rank."},
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json),
      .help = "Print one JSON object instead of text."},
+    PLACEMENT_FLAGS(AT),
 };
 
 static const struct zn_command command = {
@@ -53,6 +52,7 @@ static const struct zn_command command = {
 /* What a terminal shows while it waits; the text takes its line. */
 struct screen {
     bool shows_progress, streams, has_line;
+    bool has_failed; /* which is told, here or on another rank */
 };
 
 static void clear_line(struct screen *screen)
@@ -80,6 +80,14 @@ static void note(void *self, const char *text)
 {
     clear_line(self);
     fprintf(stderr, "zinc generate: %s\n", text);
+}
+
+static void show_failure(void *self, const char *text, bool speaks)
+{
+    struct screen *screen = self;
+    screen->has_failed = true;
+    if (speaks)
+        note(self, text);
 }
 
 static void put_json_text(const char *bytes, size_t n_bytes)
@@ -118,9 +126,8 @@ static void put_json(const struct zn_generate_result *r)
     puts("}");
 }
 
-static zn_status run(const struct generate_flags *f)
+static zn_status run(const struct generate_flags *f, struct screen *screen)
 {
-    struct screen screen = {.shows_progress = isatty(STDERR_FILENO), .streams = !f->json && isatty(STDOUT_FILENO)};
     struct zn_generate_options options;
     struct zn_generate_result result;
     zn_generate_options_init(&options);
@@ -133,19 +140,24 @@ static zn_status run(const struct generate_flags *f)
     options.top_p = f->top_p;
     options.seed = (uint64_t)f->seed;
     options.threads = (int)f->threads;
-    options.memory_limit = f->memory_limit;
-    options.listener.self = &screen;
+    options.memory_limit = f->place.memory_limit;
+    options.offload_param = f->place.off_param;
+    options.nvme_paths = f->place.nvme_path.word;
+    options.n_nvme_paths = f->place.nvme_path.n;
+    options.allow_buffered_swap = f->place.allow_buffered_swap;
+    options.listener.self = screen;
     options.listener.note = note;
-    options.listener.progress = screen.shows_progress ? show_progress : NULL;
-    options.listener.text = screen.streams ? show_text : NULL;
+    options.listener.failed = show_failure;
+    options.listener.progress = screen->shows_progress ? show_progress : NULL;
+    options.listener.text = screen->streams ? show_text : NULL;
     zn_status status = zn_generate(&options, &result);
-    clear_line(&screen);
+    clear_line(screen);
     if (status != ZN_OK)
         return status;
-    if (f->json)
+    if (result.is_shown && f->json)
         put_json(&result);
-    else {
-        if (!screen.streams)
+    else if (result.is_shown) {
+        if (!screen->streams)
             fwrite(result.text, 1, result.n_bytes, stdout);
         putchar('\n');
     }
@@ -160,8 +172,14 @@ int zn_cli_generate(int argc, char **argv)
     struct generate_flags f = {0};
     struct zn_options given;
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
-    if (code < 0)
-        code = zn_cli_end(&command, run(&f));
+    if (code < 0) {
+        struct screen screen = {.shows_progress = zn_cli_has_terminal(STDERR_FILENO),
+                                .streams = !f.json && zn_cli_has_terminal(STDOUT_FILENO)};
+        zn_status status = zn_cli_place(&f.place, argc, argv);
+        if (status == ZN_OK)
+            status = run(&f, &screen);
+        code = screen.has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
+    }
     zn_options_fini(&given, &f);
     return code;
 }

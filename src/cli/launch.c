@@ -93,12 +93,12 @@ static void become(char **words, const sigset_t *mask, int told, int output, int
 }
 
 /* The cause was told by the rank that has it, unless it was killed. */
-static void tell_end(int code)
+static void tell_end(const char *command, int code)
 {
     if (code > 128)
-        fprintf(stderr, "zinc train: the job ended: signal %d (%s)\n", code - 128, strsignal(code - 128));
+        fprintf(stderr, "zinc %s: the job ended: signal %d (%s)\n", command, code - 128, strsignal(code - 128));
     else if (code != 0)
-        fprintf(stderr, "zinc train: the job ended with code %d\n", code);
+        fprintf(stderr, "zinc %s: the job ended with code %d\n", command, code);
 }
 
 static void close_pipes(int pipes[][2], int n_pipes)
@@ -110,7 +110,7 @@ static void close_pipes(int pipes[][2], int n_pipes)
 }
 
 /* Runs mpirun and ends this process with its code; returns only when it could not be started. */
-static zn_status run(char **words)
+static zn_status run(const char *command, char **words)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
@@ -142,7 +142,7 @@ static zn_status run(char **words)
         signal(SIGPIPE, SIG_IGN); /* who writes is told */
         sigprocmask(SIG_SETMASK, &mask, NULL);
         int code = zn_launch_relay(pid, output[0], errors[0], stop_unread);
-        tell_end(code);
+        tell_end(command, code);
         exit(code);
     }
     for (int i = 0; i < 3; i++)
@@ -177,7 +177,7 @@ zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv)
             words[n++] = (char *)open_mpi[i];
     }
     words[n++] = self;
-    words[n++] = "train";
+    words[n++] = argv[0];
     copy_words(argc, argv, words + n);
     /* mpirun gives its ranks a terminal of their own whatever this one is. */
     if (isatty(STDOUT_FILENO))
@@ -185,7 +185,7 @@ zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv)
     else
         unsetenv("ZINC_TERMINAL");
     fflush(stdout);
-    zn_status status = run(words);
+    zn_status status = run(argv[0], words);
     free(words);
     return status;
 }

@@ -147,7 +147,9 @@ struct zn_gemv_args {
     zn_addr y, x, w, bias, partial; /* bias may be 0 */
     zn_dtype w_type, bias_type;
     int64_t rows, n, k;
+    int64_t x_stride, y_stride; /* of rows; y_stride is n where W is (k,n) */
     bool transpose_w;
+    bool adds; /* to y, where W is (k,n): its rows before were added by other calls */
 };
 
 /* dst(cols) = sum over rows of src(rows,cols). Rows are summed in chunks of ZN_SUM_ROWS, the

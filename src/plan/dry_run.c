@@ -24,6 +24,8 @@ static zn_status run_passes(zn_engine *engine, const struct zn_engine_options *o
     double loss;
     const struct zn_micro_batch batch = {
         .ids = tokens, .targets = tokens, .position_ids = options->has_examples ? tokens : NULL};
+    if (options->extends)
+        return zn_engine_extend(engine, tokens, options->time, NULL);
     if (options->trains)
         ZN_TRY(run_step(engine, options->accumulate, &batch));
     if (options->evaluates || !options->trains)

@@ -42,6 +42,16 @@ struct zn_choices zn_choices_open(void)
                                .host_cache = SIZE_MAX};
 }
 
+struct zn_choices zn_choices_of_parameters(int tier)
+{
+    struct zn_choices c = zn_choices_open();
+    c.recompute = c.reduce_every = 0;
+    c.keep_logits = 1;
+    c.optimizer = c.gradients = c.activations = ZN_TIER_DEVICE;
+    c.parameters = tier;
+    return c;
+}
+
 size_t zn_plan_memory(const zn_engine_plan *plan)
 {
     return zn_manifest_bytes(&plan->manifest, ZN_TIER_DEVICE, ZN_N_KINDS) +
@@ -171,10 +181,21 @@ static int first_stage(const struct zn_fit *fit, const struct zn_engine_options 
     return fit->n_ranks > 1 && o->in_backward ? 1 : 0;
 }
 
+/* Without training, rungs differ in where the parameters are and in their tiles, stages in whether they are whole. */
+static bool differs_without_training(const struct zn_fit *fit, const struct rung *rung, int stage)
+{
+    bool leaves = fit->choices.parameters < 0 ? rung->parameters : fit->choices.parameters > 0;
+    if (rung == ladder ? leaves : !rung->parameters)
+        return false;
+    return stage == 0 ? !leaves : stage == 3;
+}
+
 /* One rank partitions nothing; it has stage 3 when its parameters are elsewhere. */
 static bool is_tried(const struct zn_fit *fit, const struct zn_engine_options *o, const struct rung *rung, int stage)
 {
     const struct zn_choices *c = &fit->choices;
+    if (!o->trains && !differs_without_training(fit, rung, stage))
+        return false;
     if (c->stage >= 0)
         return stage == c->stage;
     if (fit->n_ranks > 1 && stage >= 2 && sums_once(c, o) && !c->any_schedule)
@@ -184,22 +205,33 @@ static bool is_tried(const struct zn_fit *fit, const struct zn_engine_options *o
     return !(rung->optimizer && c->optimizer < 0) || stage >= 2;
 }
 
+/* The first rung and stage that fits. */
+static zn_status try_ladder(const struct zn_fit *fit, bool next_always, struct zn_engine_options *options,
+                            zn_engine_plan *plan, size_t *need, bool *fits)
+{
+    *fits = false;
+    for (int r = 0; r < N_RUNGS && !*fits; r++) {
+        struct rung rung = ladder[r];
+        rung.next_always = rung.next_always && next_always;
+        for (int stage = first_stage(fit, options); stage <= 3 && !*fits; stage++)
+            if (is_tried(fit, options, &ladder[r], stage))
+                ZN_TRY(try_rung(fit, &rung, stage, options, plan, need, fits));
+    }
+    return ZN_OK;
+}
+
 zn_status zn_fit_run(const struct zn_fit *fit, struct zn_engine_options *options, zn_engine_plan *plan)
 {
     size_t need = SIZE_MAX;
+    bool fits;
     ZN_TRY(check(fit, options));
-    for (int r = 0; r < N_RUNGS; r++) {
-        for (int stage = first_stage(fit, options); stage <= 3; stage++) {
-            if (!is_tried(fit, options, &ladder[r], stage))
-                continue;
-            bool fits;
-            ZN_TRY(try_rung(fit, &ladder[r], stage, options, plan, &need, &fits));
-            if (fits)
-                return ZN_OK;
-        }
-    }
+    ZN_TRY(try_ladder(fit, true, options, plan, &need, &fits));
+    if (!fits && need <= fit->limit) /* but for the next unit */
+        ZN_TRY(try_ladder(fit, false, options, plan, &need, &fits));
+    if (fits)
+        return ZN_OK;
     char least[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
-    return zn_fail(ZN_ERR_MEMORY,
-                   "needs %s at the least, the limit is %s; a smaller --micro-batch or --seq-len helps",
-                   zn_size_text(need, least), zn_size_text(fit->limit, limit));
+    return zn_fail(ZN_ERR_MEMORY, "needs %s at the least, the limit is %s; %s", zn_size_text(need, least),
+                   zn_size_text(fit->limit, limit),
+                   fit->hint ? fit->hint : "a smaller --micro-batch or --seq-len helps");
 }

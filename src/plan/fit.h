@@ -16,12 +16,16 @@ struct zn_choices {
 /* All of it open, but for the schedule. */
 struct zn_choices zn_choices_open(void);
 
+/* For an engine that does not train: open are the stage, tiles and prefetch, and the tier of parameters (-1). */
+struct zn_choices zn_choices_of_parameters(int tier);
+
 struct zn_fit {
     const zn_module *module;
     int n_ranks;
     size_t limit;    /* of a process */
     size_t overhead; /* what the process holds beside the manifest */
     struct zn_choices choices;
+    const char *hint; /* what makes a run smaller that does not fit; NULL: as of training */
 };
 
 /* Memory of a process under this plan: everything but what is on NVMe. */

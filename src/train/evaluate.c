@@ -2,9 +2,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "train/agreement.h"
 #include "train/batch.h"
 #include "train/binding.h"
 #include "train/evaluate.h"
+#include "train/train.h"
 
 /* What one rank adds to the mean. */
 struct share {
@@ -113,38 +115,68 @@ static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *
     return zn_run_set_seq_len(run, *seq_len);
 }
 
+/* What a run of `zinc eval` has open. */
+struct evaluation {
+    const struct zn_eval_options *options;
+    struct zn_run run;
+    struct zn_engine_options engine;
+    struct zn_data data;
+    zn_windows *windows;
+};
+
+static zn_status open_inputs(struct evaluation *e)
+{
+    const struct zn_eval_options *o = e->options;
+    e->run.rows = (struct zn_row_options){.map = o->map, .n_map = o->n_map};
+    e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .time = o->seq_len};
+    ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.time));
+    ZN_TRY(zn_run_measure(&e->run, o->threads, o->memory_limit));
+    ZN_TRY(open_windows(&e->run, o, &e->engine.time, &e->data, &e->windows));
+    e->engine.has_examples = zn_windows_has_examples(e->windows);
+    return ZN_OK;
+}
+
+/* All ranks succeed or none. */
+static zn_status set_up(struct evaluation *e)
+{
+    const struct zn_eval_options *o = e->options;
+    struct zn_train_options alike;
+    static const char *const here = ".";
+    const struct zn_swap_paths swap = {.paths = o->n_nvme_paths ? o->nvme_paths : &here,
+                                       .n_paths = o->n_nvme_paths ? o->n_nvme_paths : 1,
+                                       .allow_buffered = o->allow_buffered_swap};
+    zn_train_options_init(&alike);
+    ZN_TRY(zn_comm_agree(e->run.comm, open_inputs(e)));
+    ZN_TRY(zn_run_bind(&e->run, o->threads));
+    ZN_TRY(zn_run_plan_parameters(&e->run, &e->engine, o->offload_param, NULL));
+    ZN_TRY(zn_agree_on_run(&e->run, &alike, &e->engine, &e->data, &(struct zn_data){0}));
+    return zn_comm_agree(e->run.comm, zn_run_start(&e->run, &e->engine, &swap, 0));
+}
+
+zn_status zn_eval_as_rank(const struct zn_eval_options *options, zn_comm *comm, struct zn_eval_result *result)
+{
+    struct evaluation e = {.options = options};
+    zn_run_init(&e.run, comm, &options->listener);
+    zn_status status = set_up(&e);
+    if (status == ZN_OK)
+        status = zn_run_evaluate(&e.run, &e.engine, e.windows, result);
+    if (status == ZN_OK)
+        result->is_shown = zn_comm_rank(comm) == 0;
+    else
+        zn_run_tell_failure(&e.run, &options->listener, status);
+    zn_windows_destroy(e.windows);
+    zn_data_close(&e.data);
+    zn_run_fini(&e.run);
+    return status;
+}
+
 zn_status zn_eval(const struct zn_eval_options *options, struct zn_eval_result *result)
 {
-    struct zn_run run;
     zn_clock clock;
     zn_comm *comm;
-    struct zn_data data = {0};
-    zn_windows *windows = NULL;
-    int64_t seq_len = options->seq_len;
     zn_clock_init_real(&clock);
-    ZN_TRY(zn_comm_create_self(&clock, &comm));
-    zn_run_init(&run, comm, &options->listener);
-    run.rows = (struct zn_row_options){.map = options->map, .n_map = options->n_map};
-    zn_status status = zn_run_open_model(&run, options->model, false, &seq_len);
-    if (status == ZN_OK)
-        status = zn_run_measure(&run, options->threads, 0);
-    if (status == ZN_OK)
-        status = open_windows(&run, options, &seq_len, &data, &windows);
-    if (status == ZN_OK)
-        status = zn_run_bind(&run, options->threads);
-    /* Nothing to choose: there are no states but parameters. */
-    const struct zn_choices choices = {.keep_logits = true};
-    struct zn_engine_options engine = {.delay_after = -1, .micro_batch = options->micro_batch, .time = seq_len,
-                                       .has_examples = windows && zn_windows_has_examples(windows)};
-    if (status == ZN_OK)
-        status = zn_run_plan(&run, &engine, &choices);
-    if (status == ZN_OK)
-        status = zn_run_start(&run, &engine, NULL, 0);
-    if (status == ZN_OK)
-        status = zn_run_evaluate(&run, &engine, windows, result);
-    zn_windows_destroy(windows);
-    zn_data_close(&data);
-    zn_run_fini(&run);
+    ZN_TRY(zn_comm_is_launched() ? zn_comm_create_mpi(&clock, &comm) : zn_comm_create_self(&clock, &comm));
+    zn_status status = zn_eval_as_rank(options, comm, result);
     zn_comm_destroy(comm);
     return status;
 }

@@ -1,41 +1,33 @@
 /* From a folder and a prompt to text: opening, planning, then token by token. */
 #include "zinc/generate.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/files.h"
-#include "base/machine.h"
-#include "base/size.h"
+#include "train/agreement.h"
+#include "train/binding.h"
 #include "train/codec.h"
-#include "train/generator.h"
+#include "train/run.h"
 #include "train/sampler.h"
 #include "train/stop.h"
 
-enum { CONFIG_BYTES = 16 * 1024 * 1024 };
-
-/* What the process needs beside the plan: code, libraries, BLAS buffers, stacks, the tokenizer. */
-static const size_t PROCESS_BYTES = 128 * 1024 * 1024;
+enum {
+    CONFIG_BYTES = 16 * 1024 * 1024,
+    PASS_TOKENS = 256,                  /* of the prompt, at most */
+    TOKENIZER_BYTES = 64 * 1024 * 1024, /* which stays open, and the logits */
+};
 
 struct session {
     const struct zn_generate_options *options;
-    zn_clock clock;
-    zn_ledger ledger;
-    zn_json *config;
+    struct zn_run run;
+    struct zn_engine_options engine;
     zn_codec *codec;
     struct zn_stop stop;
-    zn_model *model;
-    zn_model_files *files;
-    struct zn_weights_style style;
-    zn_dtype type; /* of the parameters in memory */
-    zn_generator_plan plan;
-    zn_device *device;
-    zn_generator *generator;
     float *logits;
     struct zn_candidate *room;
     int32_t *prompt, *ids; /* ids: the new ones */
+    int32_t *drawn;        /* by rank: the next */
     size_t n_prompt, n_ids;
     size_t n_shown; /* bytes of the text that the listener has */
 };
@@ -53,22 +45,14 @@ void zn_generate_result_fini(struct zn_generate_result *result)
     *result = (struct zn_generate_result){0};
 }
 
-static void note(const struct session *s, const char *format, ...) ZN_PRINTF(2, 3);
-static void note(const struct session *s, const char *format, ...)
+static bool is_shown(const struct session *s)
 {
-    if (!s->options->listener.note)
-        return;
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    s->options->listener.note(s->options->listener.self, text);
+    return zn_comm_rank(s->run.comm) == 0;
 }
 
 static void progress(const struct session *s, const char *what, int64_t done, int64_t total)
 {
-    if (s->options->listener.progress)
+    if (s->options->listener.progress && is_shown(s))
         s->options->listener.progress(s->options->listener.self, what, done, total);
 }
 
@@ -86,7 +70,7 @@ static zn_status read_prompt(struct session *s, int64_t vocabulary, int64_t max_
 {
     const struct zn_generate_options *o = s->options;
     ZN_TRY(zn_codec_open(o->model, vocabulary, &s->codec));
-    ZN_TRY(zn_stop_init(&s->stop, s->config, o->model, zn_codec_end(s->codec)));
+    ZN_TRY(zn_stop_init(&s->stop, s->run.config, o->model, zn_codec_end(s->codec)));
     if (o->chat)
         ZN_TRY(zn_codec_encode_chat(s->codec, o->prompt, &s->prompt, &s->n_prompt));
     else
@@ -102,7 +86,7 @@ static zn_status read_prompt(struct session *s, int64_t vocabulary, int64_t max_
 
 static void warn_unknown(void *self, const char *tensor)
 {
-    note(self, "tensor '%s' of the folder is not used by this model", tensor);
+    zn_run_note(self, "tensor '%s' of the folder is not used by this model", tensor);
 }
 
 static zn_status open_folder(struct session *s)
@@ -111,69 +95,73 @@ static zn_status open_folder(struct session *s)
     char *path;
     zn_model *probe;
     ZN_TRY(zn_path_join(o->model, "config.json", &path));
-    zn_status status = zn_json_load_file(path, CONFIG_BYTES, &s->config);
+    zn_status status = zn_json_load_file(path, CONFIG_BYTES, &s->run.config);
     free(path);
     if (status != ZN_OK)
         return status;
     /* Made for one token to learn its limits, then for the sequence. */
-    ZN_TRY(zn_model_create(s->config, 1, &probe));
+    ZN_TRY(zn_model_create(s->run.config, 1, &probe));
     status = read_prompt(s, probe->module->vocabulary, probe->max_positions);
     zn_model_destroy(probe);
     if (status != ZN_OK)
         return status;
-    ZN_TRY(zn_model_create(s->config, (int64_t)s->n_prompt + o->max_tokens, &s->model));
-    ZN_TRY(zn_model_files_open(o->model, &s->files));
-    return zn_weights_check(s->model, s->files, warn_unknown, s, &s->style);
+    ZN_TRY(zn_model_create(s->run.config, (int64_t)s->n_prompt + o->max_tokens, &s->run.model));
+    ZN_TRY(zn_model_files_open(o->model, &s->run.files));
+    return zn_weights_check(s->run.model, s->run.files, warn_unknown, &s->run, &s->run.style);
 }
 
-/* Sizes everything; no more than the limit. */
-static zn_status plan(struct session *s, const struct zn_machine *machine, int threads)
+static void loaded(void *self, int64_t done, int64_t total)
 {
-    const zn_module *module = s->model->module;
-    ZN_TRY(zn_resident_type(s->model, s->files, &s->style, &s->type));
-    ZN_TRY(zn_generator_plan_init(&s->plan, module, s->type, (int64_t)s->n_prompt,
-                                  (int64_t)s->n_prompt + s->options->max_tokens));
-    size_t need = s->plan.n_bytes + PROCESS_BYTES, limit = s->options->memory_limit;
-    if (s->type != ZN_F32)
-        need += (size_t)threads * ZN_CPU_SCRATCH_BYTES;
-    if (limit == 0)
-        limit = machine->memory_available / 10 * 9;
-    char needed[ZN_SIZE_TEXT], limited[ZN_SIZE_TEXT];
-    if (need > limit)
-        return zn_fail(ZN_ERR_MEMORY, "needs %s, the limit is %s; fewer --max-tokens help where the prompt is long",
-                       zn_size_text(need, needed), zn_size_text(limit, limited));
+    progress(self, "loading", done, total);
+}
+
+static zn_status open_inputs(struct session *s)
+{
+    const struct zn_generate_options *o = s->options;
+    ZN_TRY(check_options(o));
+    ZN_TRY(open_folder(s));
+    ZN_TRY(zn_run_measure(&s->run, o->threads, o->memory_limit));
+    size_t vocabulary = (size_t)s->run.model->module->vocabulary;
+    s->logits = malloc(vocabulary * sizeof *s->logits);
+    s->room = malloc(vocabulary * sizeof *s->room);
+    s->ids = malloc((size_t)o->max_tokens * sizeof *s->ids);
+    s->drawn = malloc((size_t)zn_comm_n_ranks(s->run.comm) * sizeof *s->drawn);
+    if (!s->logits || !s->room || !s->ids || !s->drawn)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %zu logits", vocabulary);
     return ZN_OK;
 }
 
-static void loaded(void *self, size_t done, size_t total)
+/* All ranks succeed or none. */
+static zn_status set_up(struct session *s)
 {
-    progress(self, "loading", (int64_t)done, (int64_t)total);
-}
-
-static zn_status start(struct session *s)
-{
-    struct zn_machine machine;
-    ZN_TRY(zn_machine_read("", &machine));
-    int threads = s->options->threads ? s->options->threads : machine.n_cores;
-    ZN_TRY(zn_machine_check_threads(&machine, threads));
-    ZN_TRY(plan(s, &machine, threads));
-    size_t vocabulary = (size_t)s->model->module->vocabulary;
-    s->logits = malloc(vocabulary * sizeof *s->logits);
-    s->room = malloc(vocabulary * sizeof *s->room);
-    s->ids = malloc((size_t)s->options->max_tokens * sizeof *s->ids);
-    if (!s->logits || !s->room || !s->ids)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for %zu logits", vocabulary);
-    ZN_TRY(zn_device_create_cpu(&s->ledger, &s->clock, threads, NULL, &s->device));
-    ZN_TRY(zn_generator_create(s->device, s->model->module, s->type, &s->plan, &s->generator));
-    return zn_resident_load(zn_generator_weights(s->generator), s->model, s->files, &s->style, loaded, s);
+    const struct zn_generate_options *o = s->options;
+    struct zn_train_options alike;
+    const struct zn_data none = {0};
+    static const char *const here = ".";
+    const struct zn_swap_paths swap = {.paths = o->n_nvme_paths ? o->nvme_paths : &here,
+                                       .n_paths = o->n_nvme_paths ? o->n_nvme_paths : 1,
+                                       .allow_buffered = o->allow_buffered_swap};
+    ZN_TRY(zn_comm_agree(s->run.comm, open_inputs(s)));
+    ZN_TRY(zn_run_bind(&s->run, o->threads));
+    s->engine = (struct zn_engine_options){.micro_batch = 1,
+                                           .time = s->n_prompt < PASS_TOKENS ? (int64_t)s->n_prompt : PASS_TOKENS,
+                                           .extends = (int64_t)s->n_prompt + o->max_tokens};
+    ZN_TRY(zn_run_plan_parameters(&s->run, &s->engine, o->offload_param,
+                                  "fewer --max-tokens help where they or the prompt are many"));
+    zn_train_options_init(&alike);
+    alike.seed = o->seed;
+    ZN_TRY(zn_agree_on_run(&s->run, &alike, &s->engine, &none, &none));
+    s->run.loaded = loaded;
+    s->run.loaded_self = s;
+    return zn_comm_agree(s->run.comm, zn_run_start(&s->run, &s->engine, &swap, 0));
 }
 
 static zn_status read_in(struct session *s)
 {
-    int64_t n = (int64_t)s->n_prompt;
-    for (int64_t at = 0; at < n; at += s->plan.rows) {
-        int64_t rows = n - at < s->plan.rows ? n - at : s->plan.rows;
-        ZN_TRY(zn_generator_extend(s->generator, s->prompt + at, rows, at + rows == n ? s->logits : NULL));
+    int64_t n = (int64_t)s->n_prompt, most = s->engine.time;
+    for (int64_t at = 0; at < n; at += most) {
+        int64_t rows = n - at < most ? n - at : most;
+        ZN_TRY(zn_engine_extend(s->run.engine, s->prompt + at, rows, at + rows == n ? s->logits : NULL));
         progress(s, "prompt", at + rows, n);
     }
     return ZN_OK;
@@ -191,7 +179,7 @@ static size_t settled(const char *text, size_t n_bytes)
 /* Tells the listener what is new. */
 static zn_status show(struct session *s, bool is_last)
 {
-    if (!s->options->listener.text)
+    if (!s->options->listener.text || !is_shown(s))
         return ZN_OK;
     char *text;
     size_t n_bytes;
@@ -205,55 +193,61 @@ static zn_status show(struct session *s, bool is_last)
     return ZN_OK;
 }
 
+/* All ranks go on with the token that rank 0 has drawn. */
+static zn_status draw(struct session *s, const struct zn_sampling *sampling, int32_t *id)
+{
+    int64_t vocabulary = s->run.model->module->vocabulary;
+    ZN_TRY(zn_sample(sampling, s->logits, vocabulary, (int64_t)(s->n_prompt + s->n_ids), s->room, id));
+    ZN_TRY(zn_comm_exchange(s->run.comm, id, sizeof *id, s->drawn));
+    *id = s->drawn[0];
+    return ZN_OK;
+}
+
 static zn_status write_on(struct session *s)
 {
     const struct zn_generate_options *o = s->options;
     const struct zn_sampling sampling = {
         .temperature = o->temperature, .top_k = o->top_k, .top_p = o->top_p, .seed = o->seed};
-    int64_t vocabulary = s->model->module->vocabulary;
     for (;;) {
         int32_t id;
-        ZN_TRY(zn_sample(&sampling, s->logits, vocabulary, (int64_t)(s->n_prompt + s->n_ids), s->room, &id));
+        ZN_TRY(draw(s, &sampling, &id));
         s->ids[s->n_ids++] = id;
         bool is_last = zn_stop_has(&s->stop, id) || (int64_t)s->n_ids == o->max_tokens;
         ZN_TRY(show(s, is_last));
         if (is_last)
             return ZN_OK;
-        ZN_TRY(zn_generator_extend(s->generator, &id, 1, s->logits));
+        ZN_TRY(zn_engine_extend(s->run.engine, &id, 1, s->logits));
     }
 }
 
 static zn_status run(struct session *s)
 {
-    ZN_TRY(check_options(s->options));
-    ZN_TRY(open_folder(s));
-    ZN_TRY(start(s));
+    ZN_TRY(set_up(s));
     ZN_TRY(read_in(s));
     return write_on(s);
 }
 
 static void session_fini(struct session *s)
 {
-    zn_generator_destroy(s->generator);
-    zn_device_destroy(s->device);
-    zn_generator_plan_fini(&s->plan);
-    zn_model_files_close(s->files);
-    zn_model_destroy(s->model);
+    zn_run_fini(&s->run);
     zn_stop_fini(&s->stop);
     zn_codec_close(s->codec);
-    zn_json_destroy(s->config);
     free(s->logits);
     free(s->room);
     free(s->prompt);
     free(s->ids);
+    free(s->drawn);
 }
 
-zn_status zn_generate(const struct zn_generate_options *options, struct zn_generate_result *result)
+static zn_status generate_as_rank(const struct zn_generate_options *options, zn_comm *comm,
+                                  struct zn_generate_result *result)
 {
+    const struct zn_train_listener listener = {
+        .self = options->listener.self, .note = options->listener.note, .failed = options->listener.failed};
     struct session s = {.options = options};
-    struct zn_generate_result r = {0};
-    zn_clock_init_real(&s.clock);
-    zn_ledger_init(&s.ledger);
+    struct zn_generate_result r = {.is_shown = zn_comm_rank(comm) == 0};
+    zn_run_init(&s.run, comm, &listener);
+    s.run.data_bytes = TOKENIZER_BYTES;
     zn_status status = run(&s);
     if (status == ZN_OK)
         status = zn_codec_decode(s.codec, s.ids, s.n_ids, &r.text, &r.n_bytes);
@@ -264,7 +258,20 @@ zn_status zn_generate(const struct zn_generate_options *options, struct zn_gener
         r.n_prompt_ids = s.n_prompt;
         s.ids = s.prompt = NULL;
         *result = r;
+    } else {
+        zn_run_tell_failure(&s.run, &listener, status);
     }
     session_fini(&s);
+    return status;
+}
+
+zn_status zn_generate(const struct zn_generate_options *options, struct zn_generate_result *result)
+{
+    zn_clock clock;
+    zn_comm *comm;
+    zn_clock_init_real(&clock);
+    ZN_TRY(zn_comm_is_launched() ? zn_comm_create_mpi(&clock, &comm) : zn_comm_create_self(&clock, &comm));
+    zn_status status = generate_as_rank(options, comm, result);
+    zn_comm_destroy(comm);
     return status;
 }

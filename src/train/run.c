@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "device/cpu/isa.h"
 #include "plan/vertical.h"
+#include "train/agreement.h"
 
 enum { CONFIG_BYTES = 16 * 1024 * 1024 };
 
@@ -50,6 +51,14 @@ void zn_run_note(const struct zn_run *run, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     run->listener.note(run->listener.self, text);
+}
+
+void zn_run_tell_failure(const struct zn_run *run, const struct zn_train_listener *listener, zn_status status)
+{
+    if (run->device)
+        zn_comm_abort(run->comm, status);
+    if (listener->failed)
+        listener->failed(listener->self, zn_error_message(), zn_comm_speaks(run->comm));
 }
 
 static void warn_unknown(void *self, const char *tensor)
@@ -136,6 +145,45 @@ zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, con
     return ZN_OK;
 }
 
+zn_status zn_parse_tier(const char *flag, const char *name, int *tier)
+{
+    static const char *const names[] = {
+        [ZN_TIER_DEVICE] = "none", [ZN_TIER_HOST] = "cpu", [ZN_TIER_NVME] = "nvme"};
+    for (int i = 0; name && i < ZN_N_TIERS; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *tier = i;
+            return ZN_OK;
+        }
+    }
+    return name ? zn_fail(ZN_ERR_USAGE, "%s: '%s' is not one of none, cpu, nvme", flag, name) : ZN_OK;
+}
+
+/* The parameters' type is exact and the smallest; passes that do not train compute in fp32 from any. */
+static zn_status plan_parameters(struct zn_run *run, struct zn_engine_options *options, const char *offload_param,
+                                 const char *hint)
+{
+    int tier = -1;
+    ZN_TRY(zn_parse_tier("--offload-param", offload_param, &tier));
+    ZN_TRY(zn_weights_type(run->model, run->files, &run->style, &options->type));
+    options->accumulate = 1;
+    options->delay_after = -1;
+    options->persist_bytes = ZN_PERSIST_BELOW;
+    struct zn_fit fit = {.module = run->model->module,
+                         .n_ranks = zn_comm_n_ranks(run->comm),
+                         .limit = run->memory_limit,
+                         .overhead = zn_run_overhead(run, options),
+                         .choices = zn_choices_of_parameters(tier),
+                         .hint = hint};
+    return zn_fit_run(&fit, options, &run->plan);
+}
+
+zn_status zn_run_plan_parameters(struct zn_run *run, struct zn_engine_options *options, const char *offload_param,
+                                 const char *hint)
+{
+    ZN_TRY(zn_agree_on_memory(run));
+    return zn_comm_agree(run->comm, plan_parameters(run, options, offload_param, hint));
+}
+
 static zn_status open_storage(struct zn_run *run, const struct zn_swap_paths *swap)
 {
     if (run->plan.swap_bytes == 0)
@@ -162,7 +210,7 @@ zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *optio
     if (run->checkpoint)
         ZN_TRY(zn_checkpoint_load(run->checkpoint, run->engine, run->model));
     else if (run->files)
-        ZN_TRY(zn_weights_load(run->engine, run->model, run->files, &run->style));
+        ZN_TRY(zn_weights_load(run->engine, run->model, run->files, &run->style, run->loaded, run->loaded_self));
     else
         for (int i = 0; i < run->model->module->n_params; i++)
             ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));

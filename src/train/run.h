@@ -10,6 +10,9 @@
 #include "plan/fit.h"
 #include "zinc/train.h"
 
+/* Units up to so many bytes stay gathered at stage 3. */
+enum { ZN_PERSIST_BELOW = 64 * 1024 };
+
 struct zn_run {
     struct zn_train_listener listener;
     zn_clock clock;
@@ -26,13 +29,15 @@ struct zn_run {
     int threads;
     const char *isa;
     size_t memory_limit;
-    size_t data_bytes; /* what the lists of examples and windows hold */
+    size_t data_bytes; /* held beside the plan: lists of examples and windows, a tokenizer */
     zn_engine_plan plan;
     const char *schedule_reason; /* why the plan has this schedule; NULL: it was given */
     zn_device *device, *host; /* host: for updates in backward, else NULL */
     zn_storage *storage; /* NULL where nothing is on NVMe */
     zn_engine *engine;
     bool is_evaluation_alike; /* the last evaluation failed in its data, on every rank, with the engine as it was */
+    void (*loaded)(void *self, int64_t done, int64_t total); /* elements of the weights that are there; NULL: nobody asks */
+    void *loaded_self;
 };
 
 /* Each step of the set-up; the caller calls fini whatever happened. */
@@ -53,9 +58,17 @@ zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len);
  * node. Not collective; zn_run_bind then shares by what each of them may use. */
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit);
 
+/* Sets the tier (-1: chosen) that none, cpu or nvme names; NULL leaves it. */
+zn_status zn_parse_tier(const char *flag, const char *name, int *tier);
+
 /* Dry runs until the plan fits the limit; options says what was chosen. Not collective. */
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options,
                       const struct zn_choices *choices);
+
+/* The same for a run that does not train, whose options give the windows or the sequence: parameters keep the folder's type
+ * and are whole, partitioned or in the tier `offload_param` (NULL: chosen) as the limit of all ranks allows. Collective. */
+zn_status zn_run_plan_parameters(struct zn_run *run, struct zn_engine_options *options, const char *offload_param,
+                                 const char *hint);
 
 /* What the process holds beside the manifest. */
 size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options *options);
@@ -72,5 +85,8 @@ struct zn_swap_paths {
 zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
                        uint64_t seed);
 
+/* Of a run that failed: the others learn of it, and one rank of the node says it before any of them leaves. What was agreed
+ * upon they have already: so it is with all failures before there is a device. */
+void zn_run_tell_failure(const struct zn_run *run, const struct zn_train_listener *listener, zn_status status);
 
 #endif

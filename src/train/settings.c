@@ -7,9 +7,6 @@
 #include "train/training.h"
 #include "zinc/train.h"
 
-/* Stage 3: which units stay gathered. */
-static const size_t DEFAULT_PERSIST = 64 * 1024;
-
 void zn_train_options_init(struct zn_train_options *options)
 {
     *options = (struct zn_train_options){
@@ -106,19 +103,6 @@ static zn_status resolve_frozen(struct training *t)
     return ZN_OK;
 }
 
-static zn_status parse_tier(const char *flag, const char *name, int *tier)
-{
-    static const char *const names[] = {
-        [ZN_TIER_DEVICE] = "none", [ZN_TIER_HOST] = "cpu", [ZN_TIER_NVME] = "nvme"};
-    for (int i = 0; name && i < ZN_N_TIERS; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *tier = i;
-            return ZN_OK;
-        }
-    }
-    return name ? zn_fail(ZN_ERR_USAGE, "%s: '%s' is not one of none, cpu, nvme", flag, name) : ZN_OK;
-}
-
 static zn_status resolve_choices(struct training *t)
 {
     const struct zn_train_options *o = &t->options;
@@ -129,14 +113,14 @@ static zn_status resolve_choices(struct training *t)
     t->choices.keep_logits = o->keep_logits;
     if (o->reduce)
         t->choices.reduce_every = strcmp(o->reduce, "every") == 0;
-    ZN_TRY(parse_tier("--offload-optimizer", o->offload_optimizer, &t->choices.optimizer));
-    ZN_TRY(parse_tier("--offload-param", o->offload_param, &t->choices.parameters));
-    ZN_TRY(parse_tier("--offload-gradients", o->offload_gradients, &t->choices.gradients));
-    ZN_TRY(parse_tier("--offload-activations", o->offload_activations, &t->choices.activations));
+    ZN_TRY(zn_parse_tier("--offload-optimizer", o->offload_optimizer, &t->choices.optimizer));
+    ZN_TRY(zn_parse_tier("--offload-param", o->offload_param, &t->choices.parameters));
+    ZN_TRY(zn_parse_tier("--offload-gradients", o->offload_gradients, &t->choices.gradients));
+    ZN_TRY(zn_parse_tier("--offload-activations", o->offload_activations, &t->choices.activations));
     t->choices.tile_bytes = o->tile_limit;
     t->choices.prefetch_bytes = o->prefetch_bytes;
     t->choices.host_cache = o->host_cache;
-    t->engine.persist_bytes = o->persist_below == SIZE_MAX ? DEFAULT_PERSIST : o->persist_below;
+    t->engine.persist_bytes = o->persist_below == SIZE_MAX ? ZN_PERSIST_BELOW : o->persist_below;
     return ZN_OK;
 }
 

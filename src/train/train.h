@@ -8,4 +8,7 @@
 /* Collective. Only rank 0 writes and calls the listener. */
 zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm);
 
+/* The same of zn_eval. Collective. */
+zn_status zn_eval_as_rank(const struct zn_eval_options *options, zn_comm *comm, struct zn_eval_result *result);
+
 #endif

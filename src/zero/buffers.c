@@ -78,6 +78,7 @@ zn_status alloc_planned(zn_engine *e, const struct measured *m)
     ZN_TRY(alloc_buffer(e, &e->gathered, "gathered units", m->gathered));
     ZN_TRY(alloc_fetched(e, m->fetched));
     ZN_TRY(alloc_saved(e));
+    ZN_TRY(alloc_buffer(e, &e->keys_and_values, "keys and values", m->cache));
     return region_alloc(e, &e->arena, "arena", ZN_TIER_DEVICE, ZN_KIND_ACTIVATIONS, m->arena, false);
 }
 
@@ -110,7 +111,7 @@ zn_status alloc_buffers(zn_engine *e)
     for (int u = 0; u < e->units.n_units; u++)
         largest = larger(largest, (size_t)e->units.units[u].partition);
     ZN_TRY(alloc_buffer(e, &e->ids, "ids", n_tokens));
-    ZN_TRY(alloc_buffer(e, &e->targets, "targets", n_tokens));
+    ZN_TRY(alloc_buffer(e, &e->targets, "targets", o->extends ? 0 : n_tokens));
     if (o->has_examples)
         ZN_TRY(alloc_buffer(e, &e->position_ids, "position ids", n_tokens));
     ZN_TRY(alloc_buffer(e, &e->sums, "sums", N_SUMS * sizeof(double)));
@@ -125,11 +126,17 @@ zn_status alloc_buffers(zn_engine *e)
         ZN_TRY(region_alloc(e, &e->staging, "staging", ZN_TIER_DEVICE, ZN_KIND_BUFFERS,
                             (size_t)(e->n_ranks > 1 ? e->n_ranks + 1 : 1) * STAGING_ELEMENTS * sizeof(float), true));
     }
+    if (keeps_only_working(e))
+        ZN_TRY(region_alloc(e, &e->staging, "staging", states_device(e) == e->device ? ZN_TIER_DEVICE : ZN_TIER_HOST,
+                            ZN_KIND_BUFFERS, CHUNK_ELEMENTS * sizeof(float), false));
+    if (o->extends)
+        ZN_TRY(alloc_buffer(e, &e->logits, "logits", (size_t)e->module->vocabulary * sizeof(float)));
     if (!p)
         return ZN_OK;
     return alloc_planned(e, &(struct measured){
                                 .arena = p->arena_bytes,
                                 .add = p->add_bytes,
+                                .cache = p->cache_bytes,
                                 .slots = p->slots ? zn_lifetimes_peak(p->slots) : 0,
                                 .gathered = larger(p->train_trace.region_bytes, p->evaluate_trace.region_bytes),
                                 .fetched = larger(p->train_trace.fetch_bytes, p->evaluate_trace.fetch_bytes)});

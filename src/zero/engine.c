@@ -75,6 +75,8 @@ static zn_status build(zn_engine *e)
                                                     .tile_bytes = e->options.tile_bytes}));
     ZN_TRY(alloc_lists(e));
     ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, e->options.type, &e->tape));
+    if (!e->options.trains)
+        zn_tape_keep_fp32(e->tape);
     e->next_publish = e->n_issued = e->units.n_units;
     if (needs_updater(e))
         ZN_TRY(zn_stream_create_thread(e->device->clock, &e->updater));
@@ -169,7 +171,7 @@ void zn_engine_destroy(zn_engine *e)
     quiesce(e);
     struct region *regions[] = {&e->next, &e->parameters, &e->persistent,   &e->gradients, &e->pending, &e->again, &e->master,
                                 &e->exp_avg,    &e->exp_avg_sq,   &e->pipeline,  &e->ids,     &e->targets,
-                                &e->position_ids,
+                                &e->position_ids, &e->logits,     &e->keys_and_values,
                                 &e->sums,       &e->squares,      &e->partial,   &e->arena,   &e->add,
                                 &e->slots,      &e->gathered,     &e->fetched,   &e->staging, &e->saved,
                                 &e->save_staging, &e->save_landing, &e->landed,  &e->pack,    &e->unpack,
@@ -234,7 +236,7 @@ zn_status zn_engine_take_plan(zn_engine *e, zn_engine_plan *plan)
     for (int i = 0; i < 3; i++) {
         if (!passes[i])
             continue;
-        if (e->options.has_examples)
+        if (e->options.has_examples || e->options.extends) /* passes of fewer tokens follow the longest */
             zn_lifetimes_allow_smaller(passes[i]);
         ZN_TRY(zn_lifetimes_pack(passes[i]));
         peak[i] = zn_lifetimes_peak(passes[i]);
@@ -244,6 +246,7 @@ zn_status zn_engine_take_plan(zn_engine *e, zn_engine_plan *plan)
     ZN_TRY(alloc_planned(e, &(struct measured){
                                 .arena = arena,
                                 .add = e->add_bytes,
+                                .cache = e->cache.n_bytes,
                                 .slots = peak[2],
                                 .gathered = larger(e->train_trace.region_bytes, e->evaluate_trace.region_bytes),
                                 .fetched = larger(e->train_trace.fetch_bytes, e->evaluate_trace.fetch_bytes)}));
@@ -255,6 +258,7 @@ zn_status zn_engine_take_plan(zn_engine *e, zn_engine_plan *plan)
                              .evaluate_trace = e->evaluate_trace,
                              .arena_bytes = arena,
                              .add_bytes = e->add_bytes,
+                             .cache_bytes = e->cache.n_bytes,
                              .episodes = e->episodes,
                              .n_episodes = e->n_episodes,
                              .saved_elements = e->saved_elements,

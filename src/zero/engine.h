@@ -27,13 +27,14 @@ struct zn_offload {
 };
 
 struct zn_engine_options {
-    bool trains;    /* else it only evaluates: no gradients, no optimizer states */
+    bool trains;    /* else it only evaluates, in fp32: no gradients, no optimizer states, no masters */
     bool evaluates; /* a training engine that also evaluates */
     int stage;      /* 0 … 3 */
-    zn_dtype type;  /* working precision: of parameters, and of gradients between ranks */
+    zn_dtype type;  /* working precision: of parameters, and of gradients between ranks; else that of parameters alone */
     bool reduce_every; /* gradients are reduced every micro-batch (always at stages 2 and 3) */
     int64_t micro_batch, time; /* of this rank; the most tokens a sequence has */
     bool has_examples;         /* batches say where the examples of a sequence begin, and may be shorter than `time` */
+    int64_t extends; /* passes add to one sequence of at most so many tokens, `time` of them at once; 0: they do not */
     int64_t accumulate;
     bool recompute, keep_logits;
     size_t prefetch_bytes, reuse_bytes; /* stage 3: see coordinator.h */
@@ -63,6 +64,7 @@ typedef struct zn_engine_plan {
     zn_lifetimes *slots;            /* gradients on their way to be reduced; NULL where none are */
     zn_trace train_trace, evaluate_trace; /* stage 3 */
     size_t arena_bytes;
+    size_t cache_bytes; /* keys and values of a sequence that is extended */
     size_t add_bytes; /* gradients of parameters used again before they are reduced */
     struct zn_episode *episodes;
     int n_episodes;
@@ -191,5 +193,15 @@ struct zn_moved zn_engine_moved(const zn_engine *engine);
 
 /* Sum of the token losses of this rank's batch, forward alone. */
 zn_status zn_engine_evaluate(zn_engine *engine, const struct zn_micro_batch *batch, double *loss);
+
+/* ---- Extending a sequence (zero/extend.c): engines that do not train, with options.extends ---- */
+
+/* Adds n tokens (n >= 1) to the sequence, the same on every rank. `logits` (V floats on the host), when not NULL, are
+ * those of the last one. */
+zn_status zn_engine_extend(zn_engine *engine, const int32_t *ids, int64_t n, float *logits);
+
+/* Not collective: tokens of the sequence so far, and back to that many or fewer. */
+int64_t zn_engine_length(const zn_engine *engine);
+void zn_engine_rewind(zn_engine *engine, int64_t length);
 
 #endif

@@ -144,6 +144,8 @@ struct zn_engine {
     unsigned char *chunk_written; /* by chunk: the swap has it */
 
     struct region ids, targets, position_ids, sums, squares, partial, arena, add, slots, gathered, fetched, staging;
+    struct region logits, keys_and_values; /* extending a sequence (extend.c) */
+    zn_cache cache;
     struct region saved, save_staging, save_landing; /* activation checkpoints (activations.c) */
     struct region landed; /* parameters on their way to a device apart (gathers.c) */
     struct region pack, unpack, widened, earlier; /* gradients on their way to the host (gradients.c) */
@@ -233,6 +235,9 @@ bool fetches_parameters(const zn_engine *e);
 /* Whether there is an fp32 master besides the working parameter. */
 bool has_master(const zn_engine *e);
 
+/* Parameters of an engine that does not train, in 16 bits: there is no fp32 value of them. */
+bool keeps_only_working(const zn_engine *e);
+
 /* The device that has the optimizer's states, and the one that has the gradients. */
 zn_device *states_device(const zn_engine *e);
 zn_device *gradients_device(const zn_engine *e);
@@ -276,7 +281,7 @@ zn_status alloc_buffers(zn_engine *e); /* and, where there is a plan, those that
 
 /* What the recording measured. */
 struct measured {
-    size_t arena, add, slots, gathered, fetched;
+    size_t arena, add, slots, gathered, fetched, cache;
 };
 zn_status alloc_planned(zn_engine *e, const struct measured *measured);
 
@@ -349,6 +354,9 @@ zn_status update_finish_delayed(zn_engine *e);
 zn_status update_by_verdict(zn_engine *e, const struct zn_step *step, const struct zn_verdict *v);
 
 /* ---- step.c ---- */
+
+/* Starts a pass of the tape that trains, or one that does not. */
+zn_status start_pass(zn_engine *e, bool trains);
 
 enum { SUM_LOSS, SUM_EVALUATE, N_SUMS }; /* doubles in `sums` */
 

@@ -12,7 +12,7 @@
 size_t n_arrays(const zn_engine *e)
 {
     const struct zn_engine_options *o = &e->options;
-    size_t moments = o->optimizer != ZN_SGD ? 2 : o->momentum != 0 ? 1 : 0;
+    size_t moments = !o->trains ? 0 : o->optimizer != ZN_SGD ? 2 : o->momentum != 0 ? 1 : 0;
     return moments + has_master(e);
 }
 

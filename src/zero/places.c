@@ -44,7 +44,12 @@ bool keeps_optimizer(const zn_engine *e)
 
 bool has_master(const zn_engine *e)
 {
-    return e->options.type != ZN_F32 || parameters_return(e) || e->options.delay_after >= 0;
+    return e->options.trains && (e->options.type != ZN_F32 || parameters_return(e) || e->options.delay_after >= 0);
+}
+
+bool keeps_only_working(const zn_engine *e)
+{
+    return e->options.type != ZN_F32 && !has_master(e);
 }
 
 zn_device *states_device(const zn_engine *e)

@@ -74,13 +74,19 @@ static zn_status leave(zn_engine *e, zn_state state)
     return swapped ? window_pending(e, true) : ZN_OK;
 }
 
+/* Where the fp32 values of a run are written: in their place, or in a buffer where only working values are kept. */
+static zn_addr written_at(const zn_engine *e, const struct operands *x, zn_state state, const struct run *run)
+{
+    return keeps_only_working(e) ? e->staging.address : state_at(x, state, run->at);
+}
+
 /* The working values follow their masters. */
 static zn_status narrow(zn_engine *e, const struct operands *x, const struct run *run)
 {
     if (!x->copy)
         return ZN_OK;
     return narrow_values(e, states_device(e), x->copy + (zn_addr)run->at * width_of_params(e),
-                         state_at(x, ZN_STATE_MASTER, run->at), run->n);
+                         written_at(e, x, ZN_STATE_MASTER, run), run->n);
 }
 
 bool zn_engine_has_state(const zn_engine *e, zn_state state)
@@ -105,7 +111,7 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
         struct run run = run_at(e, own_place(e, part, first - part->first), n_elements < left ? n_elements : left);
         struct operands x;
         ZN_TRY(reach(e, run.chunk, state, &x, true));
-        ZN_TRY(zn_device_write(states_device(e), state_at(&x, state, run.at), values, (size_t)run.n * sizeof(float)));
+        ZN_TRY(zn_device_write(states_device(e), written_at(e, &x, state, &run), values, (size_t)run.n * sizeof(float)));
         if (state == ZN_STATE_MASTER)
             ZN_TRY(narrow(e, &x, &run));
         ZN_TRY(leave(e, state));
@@ -119,6 +125,8 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
 /* n own elements from `own` on. */
 static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n)
 {
+    if (keeps_only_working(e))
+        return zn_fail(ZN_ERR_INTERNAL, "an engine that does not train has no fp32 values of 16-bit parameters");
     while (n > 0) {
         struct run run = run_at(e, own, n);
         struct operands x;
@@ -151,7 +159,7 @@ static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const 
 {
     struct operands x;
     ZN_TRY(reach(e, run->chunk, ZN_STATE_MASTER, &x, true));
-    zn_addr at = state_at(&x, ZN_STATE_MASTER, run->at);
+    zn_addr at = written_at(e, &x, ZN_STATE_MASTER, run);
     if (p->init == ZN_INIT_NORMAL)
         ZN_TRY(zn_run_fill_normal(states_device(e), &(struct zn_fill_normal_args){.dst = at,
                                                                            .first = first,

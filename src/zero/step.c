@@ -37,7 +37,7 @@ static zn_status choose_lifetimes(zn_engine *e, bool trains, zn_lifetimes **life
     return ZN_OK;
 }
 
-static zn_status start_pass(zn_engine *e, bool trains)
+zn_status start_pass(zn_engine *e, bool trains)
 {
     zn_lifetimes *lifetimes;
     ZN_TRY(choose_lifetimes(e, trains, &lifetimes));

@@ -31,7 +31,7 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **window)
         ZN_TRY(read_chunk(e, chunk, slot));
         ZN_TRY(slot_wait(e, slot));
         struct operands x = operands_of(e, chunk, slot);
-        if (x.copy && params_pass(e)) /* working values that have masters are not read: they are made from them */
+        if (x.copy && params_pass(e) && has_master(e)) /* working values that have masters are not read: they are made from them */
             ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->chunks[chunk].n));
     } else {
         size_t states = n_arrays(e) * CHUNK_ELEMENTS * sizeof(float), param = CHUNK_ELEMENTS * width_of_params(e);

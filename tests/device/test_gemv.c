@@ -60,6 +60,8 @@ static struct zn_gemv_args arguments(const struct problem *p, zn_dtype type)
         .rows = p->rows,
         .n = p->n,
         .k = p->k,
+        .x_stride = p->k,
+        .y_stride = p->n,
         .transpose_w = p->transpose,
     };
 }

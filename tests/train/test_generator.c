@@ -5,10 +5,11 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "train/generator.h"
+#include "checkpoint/weights.h"
+#include "plan/dry_run.h"
 #include "train/sampler.h"
 
-enum { TIME = 40, ARENA = 1 << 24 };
+enum { TIME = 40 };
 
 /* A fixture's folder opened. */
 struct lab {
@@ -21,6 +22,7 @@ struct lab {
     zn_ledger ledger;
     zn_clock clock;
     zn_device *device;
+    zn_comm *comm;
     int64_t vocabulary;
     int32_t ids[TIME];
 };
@@ -41,10 +43,11 @@ static void lab_init(struct lab *l, const char *name)
     OK(zn_model_create(l->config, TIME, &l->model));
     OK(zn_model_files_open(l->folder, &l->files));
     OK(zn_weights_check(l->model, l->files, no_warning, NULL, &l->style));
-    OK(zn_resident_type(l->model, l->files, &l->style, &l->type));
+    OK(zn_weights_type(l->model, l->files, &l->style, &l->type));
     zn_ledger_init(&l->ledger);
     zn_clock_init_real(&l->clock);
     OK(zn_device_create_cpu(&l->ledger, &l->clock, 2, NULL, &l->device));
+    OK(zn_comm_create_self(&l->clock, &l->comm));
     l->vocabulary = l->model->module->vocabulary;
     for (int i = 0; i < TIME; i++)
         l->ids[i] = (int32_t)zn_random_below(11, (uint64_t)i, (uint64_t)l->vocabulary);
@@ -52,29 +55,40 @@ static void lab_init(struct lab *l, const char *name)
 
 static void lab_fini(struct lab *l)
 {
+    zn_comm_destroy(l->comm);
     zn_device_destroy(l->device);
     zn_model_files_close(l->files);
     zn_model_destroy(l->model);
     zn_json_destroy(l->config);
 }
 
-/* A generator and its plan. */
+/* An engine that does not train, and its plan. */
 struct run {
-    zn_generator_plan plan;
-    zn_generator *generator;
+    zn_engine_plan plan;
+    zn_engine *engine;
 };
 
+static void run_init_as(struct run *r, struct lab *l, struct zn_engine_options options)
+{
+    const struct zn_world world = {.device = l->device, .comm = l->comm};
+    options.micro_batch = options.accumulate = 1;
+    options.delay_after = -1;
+    OK(zn_dry_run(l->model->module, &options, 1, &r->plan));
+    OK(zn_engine_create(&world, l->model->module, &options, &r->plan, &r->engine));
+    OK(zn_weights_load(r->engine, l->model, l->files, &l->style, NULL, NULL));
+    OK(zn_engine_publish(r->engine));
+}
+
+/* One that extends a sequence, `rows` tokens at once. */
 static void run_init(struct run *r, struct lab *l, zn_dtype type, int64_t rows)
 {
-    OK(zn_generator_plan_init(&r->plan, l->model->module, type, rows, TIME));
-    OK(zn_generator_create(l->device, l->model->module, type, &r->plan, &r->generator));
-    OK(zn_resident_load(zn_generator_weights(r->generator), l->model, l->files, &l->style, NULL, NULL));
+    run_init_as(r, l, (struct zn_engine_options){.type = type, .time = rows, .extends = TIME});
 }
 
 static void run_fini(struct run *r)
 {
-    zn_generator_destroy(r->generator);
-    zn_generator_plan_fini(&r->plan);
+    zn_engine_destroy(r->engine);
+    zn_engine_plan_fini(&r->plan);
 }
 
 /* Logits of every position, one token at a time; the caller frees. */
@@ -85,60 +99,20 @@ static float *step_by_step(struct lab *l, zn_dtype type)
     assert_non_null(logits);
     run_init(&r, l, type, TIME);
     for (int i = 0; i < TIME; i++)
-        OK(zn_generator_extend(r.generator, &l->ids[i], 1, logits + i * l->vocabulary));
-    assert_int_equal(zn_generator_length(r.generator), TIME);
+        OK(zn_engine_extend(r.engine, &l->ids[i], 1, logits + i * l->vocabulary));
+    assert_int_equal(zn_engine_length(r.engine), TIME);
     run_fini(&r);
     return logits;
 }
 
-/* The forward of evaluation, with the same parameters. */
-struct evaluation {
-    zn_resident weights;
-    zn_tape *tape;
-    zn_addr arena, ids, targets, loss;
-};
-
-static void evaluation_init(struct evaluation *e, struct lab *l)
-{
-    OK(zn_resident_init(&e->weights, l->device, l->model->module, ZN_F32));
-    OK(zn_resident_load(&e->weights, l->model, l->files, &l->style, NULL, NULL));
-    OK(zn_tape_create(l->device, &zn_resident_hooks, &e->weights, ZN_F32, &e->tape));
-    OK(zn_device_alloc(l->device, ZN_TIER_DEVICE, ZN_KIND_ACTIVATIONS, ARENA, &e->arena));
-    OK(zn_device_alloc(l->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, sizeof l->ids, &e->ids));
-    OK(zn_device_alloc(l->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, sizeof l->ids, &e->targets));
-    OK(zn_device_alloc(l->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, sizeof(double), &e->loss));
-    OK(zn_device_write(l->device, e->ids, l->ids, sizeof l->ids));
-}
-
-static void evaluation_fini(struct evaluation *e, struct lab *l)
-{
-    zn_device_free(l->device, ZN_TIER_DEVICE, ZN_KIND_ACTIVATIONS, e->arena, ARENA);
-    zn_device_free(l->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, e->ids, sizeof l->ids);
-    zn_device_free(l->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, e->targets, sizeof l->ids);
-    zn_device_free(l->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, e->loss, sizeof(double));
-    zn_tape_destroy(e->tape);
-    zn_resident_fini(&e->weights);
-}
-
-/* The loss of one position alone. */
-static double loss_at(struct evaluation *e, struct lab *l, int position, int32_t target)
+/* The loss of one position alone, by the forward of evaluation. */
+static double loss_at(struct run *evaluation, struct lab *l, int position, int32_t target)
 {
     int32_t targets[TIME];
-    int64_t dims[] = {1, TIME};
-    double loss = 0;
-    zn_lifetimes *lifetimes;
+    double loss;
     for (int i = 0; i < TIME; i++)
         targets[i] = i == position ? target : -1;
-    OK(zn_device_write(l->device, e->targets, targets, sizeof targets));
-    OK(zn_device_write(l->device, e->loss, &loss, sizeof loss));
-    OK(zn_lifetimes_create(&lifetimes));
-    zn_tape_start(e->tape, lifetimes, true, e->arena); /* blocks one after the other: no plan needed */
-    struct zn_batch batch = {.ids = zn_tape_external(e->tape, ZN_I32, 2, dims, e->ids),
-                             .targets = zn_tape_external(e->tape, ZN_I32, 2, dims, e->targets),
-                             .loss = e->loss};
-    OK(zn_module_evaluate(l->model->module, e->tape, &batch));
-    zn_lifetimes_destroy(lifetimes);
-    OK(zn_device_read(l->device, &loss, e->loss, sizeof loss));
+    OK(zn_engine_evaluate(evaluation->engine, &(struct zn_micro_batch){.ids = l->ids, .targets = targets}, &loss));
     return loss;
 }
 
@@ -164,8 +138,8 @@ static double loss_of(const float *logits, int64_t n, int32_t target)
 static void check_against_evaluation(struct lab *l, const char *name)
 {
     float *logits = step_by_step(l, l->type);
-    struct evaluation e;
-    evaluation_init(&e, l);
+    struct run e;
+    run_init_as(&e, l, (struct zn_engine_options){.type = ZN_F32, .time = TIME});
     for (int p = 0; p < TIME; p++) {
         const float *here = logits + p * l->vocabulary;
         int32_t target = (int32_t)zn_random_below(12, (uint64_t)p, (uint64_t)l->vocabulary);
@@ -173,7 +147,7 @@ static void check_against_evaluation(struct lab *l, const char *name)
         if (!(fabs(got - want) <= 1e-5 * greatest(here, l->vocabulary)))
             fail_msg("%s: token %d at position %d has loss %.9g, not %.9g", name, target, p, got, want);
     }
-    evaluation_fini(&e, l);
+    run_fini(&e);
     free(logits);
 }
 
@@ -186,7 +160,7 @@ static void check_pieces(struct lab *l, const float *want, int64_t rows, const i
     assert_non_null(logits);
     run_init(&r, l, l->type, rows);
     for (; *pieces; pieces++) {
-        OK(zn_generator_extend(r.generator, l->ids + at, *pieces, logits));
+        OK(zn_engine_extend(r.engine, l->ids + at, *pieces, logits));
         at += *pieces;
         const float *here = want + (at - 1) * l->vocabulary;
         double bound = 1e-5 * greatest(here, l->vocabulary);
@@ -209,12 +183,26 @@ static void check_all_pieces(struct lab *l, const char *name)
     free(want);
 }
 
-/* Weights in the type of the file or widened before: not a bit changes. */
+/* The loss of the whole sequence by the forward of evaluation. */
+static double loss_in(struct lab *l, zn_dtype type)
+{
+    struct run r;
+    double loss;
+    run_init_as(&r, l, (struct zn_engine_options){.type = type, .time = TIME});
+    OK(zn_engine_evaluate(r.engine, &(struct zn_micro_batch){.ids = l->ids, .targets = l->ids}, &loss));
+    run_fini(&r);
+    return loss;
+}
+
+/* Weights in the type of the file or widened before: not a bit changes, of logits or of a loss. */
 static void check_types(struct lab *l, const char *name)
 {
     float *narrow = step_by_step(l, l->type), *wide = step_by_step(l, ZN_F32);
     if (memcmp(narrow, wide, (size_t)(TIME * l->vocabulary) * sizeof(float)) != 0)
         fail_msg("%s: weights in %s give other logits than in fp32", name, zn_dtype_name(l->type));
+    double loss = loss_in(l, l->type), wide_loss = loss_in(l, ZN_F32);
+    if (memcmp(&loss, &wide_loss, sizeof loss) != 0)
+        fail_msg("%s: weights in %s give the loss %.17g, in fp32 %.17g", name, zn_dtype_name(l->type), loss, wide_loss);
     free(narrow);
     free(wide);
 }
@@ -228,12 +216,12 @@ static void write_greedily(struct lab *l, int64_t prompt, bool anew, int32_t out
     assert_non_null(logits);
     memcpy(out, l->ids, sizeof l->ids);
     run_init(&r, l, l->type, TIME);
-    OK(zn_generator_extend(r.generator, out, prompt, logits));
+    OK(zn_engine_extend(r.engine, out, prompt, logits));
     for (int64_t n = prompt; n < TIME; n++) {
         OK(zn_sample(&greedy, logits, l->vocabulary, n, NULL, &out[n]));
         if (anew)
-            zn_generator_rewind(r.generator, 0);
-        OK(zn_generator_extend(r.generator, anew ? out : out + n, anew ? n + 1 : 1, logits));
+            zn_engine_rewind(r.engine, 0);
+        OK(zn_engine_extend(r.engine, anew ? out : out + n, anew ? n + 1 : 1, logits));
     }
     run_fini(&r);
     free(logits);
@@ -306,9 +294,8 @@ static void the_plan_is_what_is_allocated(void **state)
     struct run r;
     lab_init(&l, "gpt2");
     run_init(&r, &l, l.type, TIME);
-    assert_int_equal(zn_ledger_tier(&l.ledger, ZN_TIER_DEVICE), r.plan.n_bytes);
-    assert_int_equal(zn_ledger_kind(&l.ledger, ZN_KIND_PARAMETERS),
-                     zn_generator_weights(r.generator)->n_bytes);
+    assert_int_equal(zn_ledger_tier(&l.ledger, ZN_TIER_DEVICE),
+                     zn_manifest_bytes(&r.plan.manifest, ZN_TIER_DEVICE, ZN_N_KINDS));
     run_fini(&r);
     lab_fini(&l);
 }
@@ -321,11 +308,11 @@ static void what_does_not_fit_is_refused(void **state)
     lab_init(&l, "llama2");
     run_init(&r, &l, l.type, TIME);
     int32_t wrong = (int32_t)l.vocabulary;
-    FAILS(zn_generator_extend(r.generator, &wrong, 1, NULL), ZN_ERR_INPUT, "vocabulary", "token");
-    OK(zn_generator_extend(r.generator, l.ids, TIME, NULL));
-    FAILS(zn_generator_extend(r.generator, l.ids, 1, NULL), ZN_ERR_INTERNAL, "1 tokens after 40", "made for 40");
-    zn_generator_rewind(r.generator, TIME - 1);
-    OK(zn_generator_extend(r.generator, l.ids, 1, NULL));
+    FAILS(zn_engine_extend(r.engine, &wrong, 1, NULL), ZN_ERR_INPUT, "vocabulary", "token");
+    OK(zn_engine_extend(r.engine, l.ids, TIME, NULL));
+    FAILS(zn_engine_extend(r.engine, l.ids, 1, NULL), ZN_ERR_INTERNAL, "1 tokens after 40", "made for 40");
+    zn_engine_rewind(r.engine, TIME - 1);
+    OK(zn_engine_extend(r.engine, l.ids, 1, NULL));
     run_fini(&r);
     lab_fini(&l);
 }

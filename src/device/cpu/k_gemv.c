@@ -144,17 +144,17 @@ INLINE void dot_rows(const struct zn_gemv_args *a, struct reader read, int64_t c
     const void *w = zn_pointer(a->w);
     const float *x = zn_floats(a->x);
     float *y = zn_floats(a->y);
-    int64_t n = a->n, k = a->k, apart = (end - col) / DOTS;
+    int64_t n = a->y_stride, k = a->k, apart = (end - col) / DOTS;
     for (int64_t i = col; i < col + apart; i++)
         for (int64_t r = 0; r < a->rows; r++) {
             float total[DOTS];
-            dots(read, w, i * k, apart * k, k, x + r * k, total);
+            dots(read, w, i * k, apart * k, k, x + r * a->x_stride, total);
             for (int d = 0; d < DOTS; d++)
                 y[r * n + i + d * apart] = total[d];
         }
     for (int64_t i = col + DOTS * apart; i < end; i++)
         for (int64_t r = 0; r < a->rows; r++)
-            y[r * n + i] = dot(read, w, i * k, k, x + r * k);
+            y[r * n + i] = dot(read, w, i * k, k, x + r * a->x_stride);
 }
 
 /* sum(cols) adds x(0) · W(row 0) + …, one row after the other. Row d begins at `first` + d · `apart` in
@@ -189,12 +189,12 @@ INLINE void add_chunk(const struct zn_gemv_args *a, struct reader read, int64_t 
     if (end - row == ZN_GEMV_DEPTH) {
         for (int64_t i = row; i < row + RUN; i++)
             for (int64_t r = 0; r < a->rows; r++)
-                add_rows(read, w, i * n + col, RUN * n, STREAMS, cols, x + r * k + i, RUN, sum + r * n);
+                add_rows(read, w, i * n + col, RUN * n, STREAMS, cols, x + r * a->x_stride + i, RUN, sum + r * n);
         return;
     }
     for (; row < end; row++)
         for (int64_t r = 0; r < a->rows; r++)
-            add_rows(read, w, row * n + col, 0, 1, cols, x + r * k + row, 0, sum + r * n);
+            add_rows(read, w, row * n + col, 0, 1, cols, x + r * a->x_stride + row, 0, sum + r * n);
 }
 
 /* One task, compiled for each type of element. */
@@ -217,7 +217,8 @@ typedef void (*task)(const struct zn_gemv_args *a, int64_t, int64_t);
 static void add_partial(const struct zn_gemv_args *a, int64_t i, int64_t end)
 {
     float *restrict y = zn_floats(a->y);
-    memset(y + i, 0, (size_t)(end - i) * sizeof *y);
+    if (!a->adds)
+        memset(y + i, 0, (size_t)(end - i) * sizeof *y);
     for (int64_t chunk = 0; chunk < zn_pieces(a->k, ZN_GEMV_DEPTH); chunk++) {
         const float *restrict sum = zn_floats(a->partial) + chunk * a->rows * a->n;
         for (int64_t j = i; j < end; j++)
@@ -233,7 +234,7 @@ static void add_bias(const struct zn_gemv_args *a)
         zn_widen(bias, a->bias, a->bias_type, col, cols);
         for (int64_t r = 0; r < a->rows; r++)
             for (int64_t j = 0; j < cols; j++)
-                zn_floats(a->y)[r * a->n + col + j] += bias[j];
+                zn_floats(a->y)[r * a->y_stride + col + j] += bias[j];
     }
 }
 
