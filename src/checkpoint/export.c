@@ -75,6 +75,15 @@ static zn_status write_weights(const zn_checkpoint *checkpoint, const zn_model *
     return status;
 }
 
+static zn_status write_small_files(const char *from, const char *to, zn_dtype dtype)
+{
+    zn_hub_files *hub;
+    ZN_TRY(zn_hub_files_open(from, true, &hub));
+    zn_status status = zn_hub_files_write(hub, to, dtype);
+    zn_hub_files_close(hub);
+    return status;
+}
+
 zn_status zn_checkpoint_export(const zn_checkpoint *checkpoint, const char *folder, zn_dtype dtype)
 {
     zn_model *model;
@@ -84,7 +93,7 @@ zn_status zn_checkpoint_export(const zn_checkpoint *checkpoint, const char *fold
                                     zn_contents_n_blocks(&checkpoint->contents)));
     ZN_TRY(open_model(checkpoint->folder, &model, &style));
     style.dtype = dtype;
-    zn_status status = zn_hub_files_copy(checkpoint->folder, folder, dtype);
+    zn_status status = write_small_files(checkpoint->folder, folder, dtype);
     if (status == ZN_OK)
         status = write_weights(checkpoint, model, &style, folder);
     zn_model_destroy(model);

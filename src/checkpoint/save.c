@@ -12,7 +12,6 @@
 #include "base/size.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/hub_files.h"
 #include "checkpoint/kill_point.h"
 #include "checkpoint/sizes.h"
 
@@ -131,7 +130,7 @@ static zn_status create_writers(zn_save *s, const struct zn_save_options *o, con
 static zn_status check_space(const struct zn_save_options *o, const struct zn_run_state *state)
 {
     uint64_t device, n_free;
-    uint64_t wanted = zn_checkpoint_disk_bytes(o->model, o->style, o->model_folder, (int)count_states(state));
+    uint64_t wanted = zn_checkpoint_disk_bytes(o->model, o->style, o->hub, (int)count_states(state));
     char want[ZN_SIZE_TEXT], have[ZN_SIZE_TEXT];
     ZN_TRY(zn_disk_free(o->folder, &n_free, &device));
     if (n_free < wanted)
@@ -165,7 +164,7 @@ static zn_status make_folder(zn_save *s, const struct zn_save_options *o, const 
     if (mkdir(s->temporary, 0777) != 0)
         return zn_fail(ZN_ERR_IO, "%s: cannot make the folder: %s", s->temporary, strerror(errno));
     kill_point(s->rank);
-    ZN_TRY(zn_hub_files_copy(o->model_folder, s->temporary, o->style->dtype));
+    ZN_TRY(zn_hub_files_write(o->hub, s->temporary, o->style->dtype));
     kill_point(s->rank);
     return write_state(s, state, o->configuration);
 }

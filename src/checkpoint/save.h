@@ -13,6 +13,7 @@
 #ifndef ZN_CHECKPOINT_SAVE_H
 #define ZN_CHECKPOINT_SAVE_H
 
+#include "checkpoint/hub_files.h"
 #include "checkpoint/state.h"
 #include "checkpoint/weights.h"
 
@@ -21,7 +22,7 @@ struct zn_save_options { /* all borrowed for begin; engine, comm and folder unti
     zn_comm *comm;
     const zn_model *model;
     const struct zn_weights_style *style;
-    const char *model_folder;  /* whose config.json and tokenizer files are copied */
+    const zn_hub_files *hub;   /* the source folder's small files; used on rank 0 */
     const char *folder;        /* OUTPUT/checkpoints; made if it is not there */
     const char *configuration; /* as of run.json; used on rank 0 */
     uint64_t file_bytes;       /* of one optimizer file; 0: by the size of the model */

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "base/files.h"
 #include "base/size.h"
 
 enum {
@@ -18,49 +17,23 @@ enum {
     N_OPEN = 16
 };
 
-/* Files of a hub folder that are copied: all that may be, whichever of them are. */
-static uint64_t small_files_bytes(const char *folder)
-{
-    static const char *const ends[] = {".json", ".txt", ".model", ".jinja"};
-    char **names, *path;
-    size_t n_names;
-    uint64_t sum = 0;
-    if (zn_folder_list(folder, &names, &n_names) != ZN_OK)
-        return 0;
-    for (size_t i = 0; i < n_names; i++) {
-        struct stat s;
-        const char *end = strrchr(names[i], '.');
-        bool is_small = false;
-        for (size_t k = 0; end && k < sizeof ends / sizeof ends[0]; k++)
-            is_small |= strcmp(end, ends[k]) == 0;
-        if (!is_small || strstr(names[i], ".index.json") || zn_path_join(folder, names[i], &path) != ZN_OK)
-            continue;
-        if (stat(path, &s) == 0)
-            sum += zn_round_up((size_t)s.st_size, 4096);
-        free(path);
-    }
-    zn_names_free(names, n_names);
-    return sum;
-}
-
-static uint64_t disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder, int n_states)
+static uint64_t disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub, int n_states)
 {
     uint64_t n = (uint64_t)zn_model_n_elements(model);
     uint64_t data = n * zn_dtype_bytes(style->dtype) + n * (uint64_t)n_states * sizeof(float);
     uint64_t n_tensors = (uint64_t)model->module->n_params * (uint64_t)(n_states + 1);
-    return data + data / (16 * ZN_MIB) * BLOCK_BYTES + n_tensors * TENSOR_BYTES + small_files_bytes(model_folder) +
-           SMALL_BYTES;
+    return data + data / (16 * ZN_MIB) * BLOCK_BYTES + n_tensors * TENSOR_BYTES + zn_hub_files_bytes(hub) + SMALL_BYTES;
 }
 
-uint64_t zn_model_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder)
+uint64_t zn_model_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub)
 {
-    return disk_bytes(model, style, model_folder, 0);
+    return disk_bytes(model, style, hub, 0);
 }
 
-uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder,
+uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub,
                                   int n_states)
 {
-    return disk_bytes(model, style, model_folder, n_states);
+    return disk_bytes(model, style, hub, n_states);
 }
 
 int zn_checkpoint_n_states(const struct zn_weights_style *style, const struct zn_engine_options *o)

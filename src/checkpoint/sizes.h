@@ -2,12 +2,12 @@
 #ifndef ZN_CHECKPOINT_SIZES_H
 #define ZN_CHECKPOINT_SIZES_H
 
+#include "checkpoint/hub_files.h"
 #include "checkpoint/weights.h"
 
-/* The data to the byte; headers, lists and small files (of the hub folder that they are copied from) are counted from
- * above. */
-uint64_t zn_model_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder);
-uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const char *model_folder,
+/* The data to the byte; headers, lists and the small files of the hub folder are counted from above. */
+uint64_t zn_model_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub);
+uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub,
                                   int n_states);
 
 /* fp32 states among a checkpoint's files, of a run that may hold an update back. */

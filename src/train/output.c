@@ -7,7 +7,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "checkpoint/hub_files.h"
 
 static zn_status holds(const char *folder, const char *name, bool *found)
 {
@@ -170,9 +169,9 @@ zn_status zn_output_finished(const char *folder, int64_t *steps)
     return ZN_OK;
 }
 
-zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run)
+zn_status zn_output_write_model(const char *folder, struct zn_run *run)
 {
     bool writes = zn_comm_rank(run->comm) == 0;
-    ZN_TRY(zn_comm_agree(run->comm, writes ? zn_hub_files_copy(model_folder, folder, run->style.dtype) : ZN_OK));
+    ZN_TRY(zn_comm_agree(run->comm, writes ? zn_hub_files_write(run->hub, folder, run->style.dtype) : ZN_OK));
     return zn_weights_export(run->engine, run->comm, run->model, folder, &run->style);
 }

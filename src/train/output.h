@@ -20,6 +20,6 @@ enum { ZN_OUTPUT_NO_MODEL = -1, ZN_OUTPUT_UNKNOWN = -2 /* there is a model, and 
 zn_status zn_output_finished(const char *folder, int64_t *steps);
 
 /* Weights, config.json and the tokenizer's files. Collective; rank 0 writes. */
-zn_status zn_output_write_model(const char *folder, const char *model_folder, struct zn_run *run);
+zn_status zn_output_write_model(const char *folder, struct zn_run *run);
 
 #endif

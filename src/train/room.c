@@ -31,9 +31,8 @@ _Static_assert(sizeof(struct needs) <= ZN_EXCHANGE_BYTES, "needs of a rank go in
 
 void zn_room_sizes(const struct zn_run *run, const struct zn_room *room, uint64_t *model_bytes, uint64_t *checkpoint_bytes)
 {
-    const char *folder = room->options->model;
-    *model_bytes = zn_model_disk_bytes(run->model, &run->style, folder);
-    *checkpoint_bytes = zn_checkpoint_disk_bytes(run->model, &run->style, folder,
+    *model_bytes = zn_model_disk_bytes(run->model, &run->style, run->hub);
+    *checkpoint_bytes = zn_checkpoint_disk_bytes(run->model, &run->style, run->hub,
                                                  zn_checkpoint_n_states(&run->style, room->engine));
 }
 

@@ -36,6 +36,7 @@ void zn_run_fini(struct zn_run *run)
     zn_model_files_close(run->files);
     zn_model_destroy(run->model);
     zn_json_destroy(run->config);
+    zn_hub_files_close(run->hub);
     if (run->bound)
         zn_topology_unbind(run->bound);
     zn_topology_destroy(run->bound);
@@ -96,15 +97,26 @@ zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len)
     return ZN_OK;
 }
 
-zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
-                            int64_t *seq_len)
+zn_status zn_run_hold_files(struct zn_run *run, const char *folder)
+{
+    return zn_hub_files_open(folder, zn_comm_rank(run->comm) == 0, &run->hub);
+}
+
+static zn_status read_config(struct zn_run *run, const char *folder)
 {
     char *path;
+    if (run->hub)
+        return zn_hub_files_config(run->hub, &run->config);
     ZN_TRY(zn_path_join(folder, "config.json", &path));
     zn_status status = zn_json_load_file(path, CONFIG_BYTES, &run->config);
     free(path);
-    if (status != ZN_OK)
-        return status;
+    return status;
+}
+
+zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
+                            int64_t *seq_len)
+{
+    ZN_TRY(read_config(run, folder));
     ZN_TRY(make_model(run, folder, seq_len));
     if (run->model->has_dropout)
         zn_run_note(run, "config.json asks for dropout: it is not applied");
@@ -126,11 +138,12 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
     return zn_cpu_isa_choose(NULL, &run->isa);
 }
 
-/* With 16-bit parameters each thread has a panel to widen them in. */
+/* With 16-bit parameters each thread has a panel to widen them in. Rank 0's files count on every rank, so that all plan
+ * alike. */
 size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options *options)
 {
     size_t scratch = options->type == ZN_F32 ? 0 : (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
-    return scratch + PROCESS_BYTES + run->data_bytes;
+    return scratch + PROCESS_BYTES + run->data_bytes + (run->hub ? zn_hub_files_bytes(run->hub) : 0);
 }
 
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
@@ -214,5 +227,7 @@ zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *optio
     else
         for (int i = 0; i < run->model->module->n_params; i++)
             ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
+    zn_model_files_close(run->files); /* the folder may go now */
+    run->files = NULL;
     return zn_engine_publish(run->engine);
 }

@@ -4,6 +4,7 @@
 
 #include "base/machine.h"
 #include "base/topology.h"
+#include "checkpoint/hub_files.h"
 #include "checkpoint/load.h"
 #include "checkpoint/weights.h"
 #include "formats/jsonl.h"
@@ -21,9 +22,10 @@ struct zn_run {
     struct zn_machine machine;
     zn_topology *bound; /* what the process is bound by; NULL: it is not */
     struct zn_row_options rows; /* how rows of data are read; borrowed */
+    zn_hub_files *hub; /* the folder's small files, for what the run writes; NULL: it writes none */
     zn_json *config;
     zn_model *model;
-    zn_model_files *files; /* NULL from scratch */
+    zn_model_files *files; /* NULL from scratch, and once the weights are loaded */
     const zn_checkpoint *checkpoint; /* where it goes on from; NULL: at the beginning. Borrowed */
     struct zn_weights_style style;
     int threads;
@@ -45,6 +47,10 @@ void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listen
 void zn_run_fini(struct zn_run *run);
 
 void zn_run_note(const struct zn_run *run, const char *format, ...) ZN_PRINTF(2, 3);
+
+/* Before the model is opened, in a run that writes one: what it writes beside the weights is read here and never again. Rank
+ * 0 holds it. Not collective; blocks. */
+zn_status zn_run_hold_files(struct zn_run *run, const char *folder);
 
 /* Reads config.json and, unless from_scratch, the headers of the weights. *seq_len 0 becomes the
  * default. */

@@ -66,7 +66,7 @@ static zn_status begin(zn_saving *s, int64_t step, int64_t n_skipped)
                                             .comm = run->comm,
                                             .model = run->model,
                                             .style = &run->style,
-                                            .model_folder = s->setup.options->model,
+                                            .hub = run->hub,
                                             .folder = s->folder,
                                             .configuration = s->configuration,
                                             .file_bytes = s->file_bytes,

@@ -87,6 +87,7 @@ static zn_status open_inputs(struct training *t)
     struct zn_run *run = &t->run;
     t->engine.time = o->seq_len;
     ZN_TRY(settings_resolve(t));
+    ZN_TRY(zn_run_hold_files(run, o->model));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
     ZN_TRY(settings_resolve_model(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
@@ -390,7 +391,7 @@ static zn_status write_output(struct training *t)
     ZN_TRY(zn_saving_end(t->saving, t->options.steps, t->n_skipped, &saved));
     remember(t, saved);
     ZN_TRY(zn_engine_finish(t->run.engine));
-    return zn_output_write_model(t->options.output, t->options.model, &t->run);
+    return zn_output_write_model(t->options.output, &t->run);
 }
 
 /* After the last step the weights are written first: whatever fails in the evaluation, they are there. */

@@ -74,6 +74,7 @@ static inline zn_status start_engine(struct engine_job *job, struct zn_run *run)
     struct zn_engine_options options = {.trains = true, .type = job->type, .optimizer = job->optimizer, .micro_batch = 1,
                                         .time = 16, .accumulate = 1, .delay_after = -1, .beta1 = 0.9, .beta2 = 0.999,
                                         .eps = 1e-8};
+    ZN_TRY(zn_run_hold_files(run, job->model));
     ZN_TRY(zn_run_open_model(run, job->model, false, &seq_len));
     ZN_TRY(zn_run_measure(run, 1, 0));
     run->style.dtype = job->dtype;
@@ -130,7 +131,7 @@ static inline zn_status save_engine(struct engine_job *job, struct zn_run *run, 
         ZN_TRY(fill_states(run->engine, run->model->module));
     const struct zn_save_options options = {
         .engine = run->engine, .comm = run->comm, .model = run->model, .style = &run->style,
-        .model_folder = job->model, .folder = job->folder, .configuration = "{}", .file_bytes = job->file_bytes,
+        .hub = run->hub, .folder = job->folder, .configuration = "{}", .file_bytes = job->file_bytes,
         .state = {.step = job->step, .updates = 7, .n_windows = 137, .consumed = 40, .seq_len = 16, .seed = 1,
                   .scale = 1, .last_overflow = -1, .optimizer = job->optimizer == ZN_SGD ? "sgd" : "adamw",
                   .precision = zn_dtype_name(job->type)}};

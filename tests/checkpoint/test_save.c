@@ -213,7 +213,7 @@ static zn_status hindered_work(struct engine_job *job, struct zn_run *run)
     zn_save *save;
     char path[400];
     const struct zn_save_options options = {
-        .engine = run->engine, .comm = run->comm, .model = run->model, .style = &run->style, .model_folder = job->model,
+        .engine = run->engine, .comm = run->comm, .model = run->model, .style = &run->style, .hub = run->hub,
         .folder = job->folder, .configuration = "{}", .file_bytes = job->file_bytes,
         .state = {.step = job->step, .scale = 1, .optimizer = "adamw", .precision = "fp32"}};
     ZN_TRY(fill_states(run->engine, run->model->module));
