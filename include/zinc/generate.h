@@ -28,6 +28,7 @@ struct zn_generate_options {
     const char *model;  /* hub folder */
     const char *prompt;
     bool chat;          /* the prompt is a user's message, put into the folder's chat template */
+    bool byte_tokenizer; /* text as bytes where the folder has no tokenizer */
     int64_t max_tokens; /* new ones */
     double temperature; /* 0: the most likely token */
     int64_t top_k;      /* 0: all */

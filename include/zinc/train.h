@@ -67,6 +67,7 @@ struct zn_train_options {
     bool from_scratch;            /* random weights from config.json alone */
     const char *const *data;      /* files and folders */
     size_t n_data;
+    bool byte_tokenizer;          /* text as bytes where the folder has no tokenizer */
     const char *const *eval_data; /* held-out data, may be empty */
     size_t n_eval_data;
     const char *const *map;       /* "NEW=OLD": the key OLD of rows is read as NEW, of all data */
@@ -144,6 +145,7 @@ struct zn_eval_options {
     size_t n_data;
     const char *const *map; /* as in training */
     size_t n_map;
+    bool byte_tokenizer; /* text as bytes where the folder has no tokenizer */
     int64_t seq_len;     /* 0: as in training; for rows the longest example */
     int64_t micro_batch; /* windows computed at once, on each rank */
     const char *packing; /* as in training */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { PIECE = 1 << 20 }; /* elements */
 
 /* The name of a parameter in the folder. */
@@ -32,12 +34,39 @@ static bool is_claimed(const zn_model *model, const struct zn_weights_style *sty
     return zn_model_ignores(model, name);
 }
 
+/* What GPTQ, AWQ, bitsandbytes, fp8 and compressed-tensors put beside or in the place of a weight. */
+static bool is_quantised(const char *name)
+{
+    static const char *const ends[] = {
+        "qweight",   "qzeros",        "scales",           "g_idx",             "SCB",
+        "absmax",    "nested_absmax", "nested_quant_map", "quant_map",         "bitsandbytes__nf4",
+        "weight_scale", "weight_scale_inv", "weight_packed", "weight_zero_point", "bitsandbytes__fp4"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (dot && strcmp(dot + 1, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static zn_status check_not_quantised(const zn_model_files *files)
+{
+    for (size_t i = 0; i < zn_model_files_n_tensors(files); i++) {
+        struct zn_model_tensor at = zn_model_files_tensor_at(files, i);
+        if (is_quantised(at.tensor->name))
+            return zn_fail(ZN_ERR_UNSUPPORTED, "%s: tensor '%s' is of quantised weights, which cannot be read; take the "
+                           "unquantised model that they were made from", zn_st_path(at.file),
+                           zn_shown(at.tensor->name).text);
+    }
+    return ZN_OK;
+}
+
 zn_status zn_weights_check(const zn_model *model, const zn_model_files *files,
                            void (*warn)(void *self, const char *tensor), void *self,
                            struct zn_weights_style *style)
 {
     struct zn_weights_style s = {.without_prefix = lacks_prefix(model, files)};
     int64_t n_of_type[ZN_F64 + 1] = {0};
+    ZN_TRY(check_not_quantised(files));
     for (int i = 0; i < model->module->n_params; i++) {
         const zn_param *p = &model->module->params[i];
         struct zn_model_tensor found;

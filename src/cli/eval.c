@@ -11,7 +11,7 @@ struct eval_flags {
     struct zn_words data, map;
     int64_t seq_len, micro_batch, threads;
     const char *packing;
-    bool json, truncate_rows;
+    bool json, truncate_rows, byte_tokenizer;
     struct placement_flags place;
 };
 
@@ -22,6 +22,8 @@ static const struct zn_option flags[] = {
      .help = "Hub folder: config.json and safetensors."},
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
      .help = "Text (.txt), rows (.jsonl, .json), token files (.bin), or folders of them."},
+    {.name = "--byte-tokenizer", .kind = ZN_OPTION_FLAG, .offset = AT(byte_tokenizer),
+     .help = "Take text as bytes where the folder has no tokenizer."},
     {.name = "--map", .kind = ZN_OPTION_LIST, .offset = AT(map), .value = "NEW=OLD", .otherwise = "none",
      .help = "Read the key OLD of rows as NEW: messages=dialog."},
     {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",

@@ -8,7 +8,7 @@
 
 struct generate_flags {
     const char *model, *prompt;
-    bool chat, json;
+    bool chat, json, byte_tokenizer;
     int64_t max_tokens, top_k, seed, threads;
     double temperature, top_p;
     struct placement_flags place;
@@ -18,11 +18,13 @@ struct generate_flags {
 
 static const struct zn_option flags[] = {
     {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
-     .help = "Hub folder: config.json, safetensors, and tokenizer.json unless the model is byte-level."},
+     .help = "Hub folder: config.json, safetensors, and tokenizer.json unless its vocabulary is that of bytes."},
     {.name = "--prompt", .kind = ZN_OPTION_STRING, .offset = AT(prompt), .value = "TEXT", .required = true,
      .help = "What the text begins with."},
     {.name = "--chat", .kind = ZN_OPTION_FLAG, .offset = AT(chat),
      .help = "The prompt is a message to an assistant: apply the folder's chat template."},
+    {.name = "--byte-tokenizer", .kind = ZN_OPTION_FLAG, .offset = AT(byte_tokenizer),
+     .help = "Take text as bytes where the folder has no tokenizer."},
     {.name = "--max-tokens", .kind = ZN_OPTION_INT, .offset = AT(max_tokens), .value = "N",
      .initial = "64", .range = "[1, 2147483647]", .help = "New tokens at most; fewer when the model ends its text."},
     {.name = "--temperature", .kind = ZN_OPTION_DOUBLE, .offset = AT(temperature), .value = "X",
@@ -134,6 +136,7 @@ static zn_status run(const struct generate_flags *f, struct screen *screen)
     options.model = f->model;
     options.prompt = f->prompt;
     options.chat = f->chat;
+    options.byte_tokenizer = f->byte_tokenizer;
     options.max_tokens = f->max_tokens;
     options.temperature = f->temperature;
     options.top_k = f->top_k;

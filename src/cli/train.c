@@ -30,7 +30,7 @@ struct train_flags {
     int64_t n_ranks;
     double loss_scale_init, loss_scale_min;
     int64_t loss_scale_window, hysteresis;
-    bool from_scratch, overwrite, no_shuffle;
+    bool from_scratch, overwrite, no_shuffle, byte_tokenizer;
     const char *save;
     int64_t checkpoint_every, keep;
     bool checkpoint_async;
@@ -47,6 +47,8 @@ static const struct zn_option flags[] = {
      .help = "Random weights from config.json alone."},
     {.name = "--data", .kind = ZN_OPTION_LIST, .offset = AT(data), .value = "PATH", .required = true,
      .help = "Text (.txt), rows (.jsonl, .json), token files (.bin), or folders of them."},
+    {.name = "--byte-tokenizer", .kind = ZN_OPTION_FLAG, .offset = AT(byte_tokenizer),
+     .help = "Take text as bytes where the folder has no tokenizer."},
     {.name = "--eval-data", .kind = ZN_OPTION_LIST, .offset = AT(eval_data), .value = "PATH", .otherwise = "none",
      .help = "Held-out data; its loss is taken at the end and every --eval-every steps."},
     {.name = "--map", .kind = ZN_OPTION_LIST, .offset = AT(map), .value = "NEW=OLD", .otherwise = "none",
@@ -321,6 +323,7 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     o.from_scratch = f->from_scratch;
     o.data = f->data.word;
     o.n_data = f->data.n;
+    o.byte_tokenizer = f->byte_tokenizer;
     o.eval_data = f->eval_data.word;
     o.n_eval_data = f->eval_data.n;
     o.map = f->map.word;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "models/build.h"
 
 static const struct {
@@ -18,10 +19,26 @@ static const struct {
     {"qwen3", llama_family_create},
 };
 
+/* Quantised weights have other tensors, and what is written beside config.json would not be what it says. */
+static zn_status check_not_quantised(zn_json *config)
+{
+    zn_json *how;
+    const char *method = NULL;
+    if (!zn_json_has(config, "quantization_config"))
+        return ZN_OK;
+    if (zn_json_get_object(config, "quantization_config", &how) != ZN_OK ||
+        zn_json_get_string_or(how, "quant_method", NULL, &method) != ZN_OK)
+        method = NULL;
+    zn_json_fail(config, "has a quantization_config%s%s: quantised weights cannot be read; take the unquantised model that "
+                 "they were made from", method ? " of " : "", method ? zn_shown(method).text : "");
+    return ZN_ERR_UNSUPPORTED;
+}
+
 zn_status zn_model_create(zn_json *config, int64_t max_time, zn_model **model)
 {
     const char *type;
     ZN_TRY(zn_json_get_string(config, "model_type", &type));
+    ZN_TRY(check_not_quantised(config));
     for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
         if (strcmp(type, architectures[i].model_type) != 0)
             continue;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/files.h"
+#include "formats/byte_text.h"
 #include "formats/chat.h"
 #include "formats/tokenizer.h"
 #include "formats/utf8.h"
@@ -16,31 +16,12 @@ struct zn_codec {
     int64_t vocabulary;
 };
 
-static bool has_file(const char *folder, const char *name)
-{
-    char *path;
-    if (zn_path_join(folder, name, &path) != ZN_OK)
-        return false;
-    bool found = zn_file_exists(path);
-    free(path);
-    return found;
-}
-
-static bool has_tokenizer(const char *folder)
-{
-    return has_file(folder, "tokenizer.json") || has_file(folder, "tokenizer.model") ||
-           has_file(folder, "vocab.json");
-}
-
-zn_status zn_codec_open(const char *folder, int64_t vocabulary, zn_codec **codec)
+zn_status zn_codec_open(const char *folder, int64_t vocabulary, bool byte_tokenizer, zn_codec **codec)
 {
     zn_tokenizer *tokenizer = NULL;
-    if (has_tokenizer(folder))
+    ZN_TRY(zn_byte_text_check(folder, vocabulary, byte_tokenizer));
+    if (zn_folder_has_tokenizer(folder))
         ZN_TRY(zn_tokenizer_open(folder, &tokenizer));
-    else if (vocabulary < 256)
-        return zn_fail(ZN_ERR_INPUT,
-                       "%s has no tokenizer.json, and a vocabulary of %lld is too small for bytes", folder,
-                       (long long)vocabulary);
     zn_codec *c = calloc(1, sizeof *c);
     if (!c) {
         zn_tokenizer_close(tokenizer);

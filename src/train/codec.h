@@ -1,5 +1,5 @@
 /* Text to ids and back, as a model folder has it: by its tokenizer or, for a byte-level model without
- * one (a vocabulary of 256 or more), as bytes, with 256 for the end of the text. */
+ * one (formats/byte_text.h), as bytes, with 256 for the end of the text. */
 #ifndef ZN_TRAIN_CODEC_H
 #define ZN_TRAIN_CODEC_H
 
@@ -11,8 +11,8 @@
 
 typedef struct zn_codec zn_codec;
 
-/* `vocabulary` is the model's. The caller closes. */
-zn_status zn_codec_open(const char *folder, int64_t vocabulary, zn_codec **codec);
+/* `vocabulary` is the model's, `byte_tokenizer` as of --byte-tokenizer. The caller closes. */
+zn_status zn_codec_open(const char *folder, int64_t vocabulary, bool byte_tokenizer, zn_codec **codec);
 void zn_codec_close(zn_codec *codec); /* NULL is legal */
 
 /* The caller frees *ids; *n may be 0. */

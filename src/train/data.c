@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/size.h"
 #include "base/rng.h"
+#include "formats/byte_text.h"
 #include "formats/encode.h"
 #include "train/stop.h"
 
@@ -49,21 +50,6 @@ struct opening {
     zn_tokenizer *tokenizer; /* opened when it is needed */
     struct zn_data data;
 };
-
-static bool holds(const char *folder, const char *name)
-{
-    char *path;
-    if (zn_path_join(folder, name, &path) != ZN_OK)
-        return false;
-    bool found = zn_file_exists(path);
-    free(path);
-    return found;
-}
-
-static bool has_tokenizer(const char *folder)
-{
-    return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model") || holds(folder, "vocab.json");
-}
 
 /* The tokenizer's end of text goes before that of config.json. */
 static zn_status open_tokenizer(struct opening *o)
@@ -284,12 +270,22 @@ static zn_status hash_data(struct zn_data *data)
     return ZN_OK;
 }
 
+static bool has_text(const struct zn_data_files *files)
+{
+    for (size_t i = 0; i < files->n; i++)
+        if (files->file[i].kind != ZN_DATA_BIN)
+            return true;
+    return false;
+}
+
 static zn_status open_all(struct opening *o)
 {
     const struct zn_token_source_options options = {.vocab_size = o->vocabulary, .end_of_text = o->end_of_text,
                                                     .bytes = o->bytes};
     struct zn_data_files files = {0};
     zn_status status = zn_data_files_list(o->options->paths, o->options->n_paths, &files);
+    if (status == ZN_OK && (o->run->byte_tokenizer || has_text(&files)))
+        status = zn_byte_text_check(o->options->folder, o->vocabulary, o->run->byte_tokenizer);
     if (status == ZN_OK)
         status = zn_tokens_create(&options, &o->data.stream);
     if (status == ZN_OK)
@@ -308,7 +304,7 @@ zn_status zn_run_open_data(const struct zn_run *run, const struct zn_data_option
 {
     int64_t vocabulary = run->model->module->vocabulary;
     struct opening o = {.run = run, .options = options, .vocabulary = vocabulary,
-                        .bytes = !has_tokenizer(options->folder), .config_end = vocabulary > 256 ? 256 : -1};
+                        .bytes = !zn_folder_has_tokenizer(options->folder), .config_end = vocabulary > 256 ? 256 : -1};
     if (!o.bytes)
         ZN_TRY(zn_config_end_of_text(run->config, &o.config_end));
     o.end_of_text = o.config_end;

@@ -36,8 +36,8 @@ struct zn_data_options {
 };
 
 /* Opens data for the model: token files as they are; text and rows through the tokenizer of the model's
- * folder, or as bytes where it has none. Every token is read once, so that one outside the vocabulary is an error here.
- * Not collective; blocks. */
+ * folder, or as bytes where it has none and its vocabulary or run->byte_tokenizer says so. Every token is read once, so that one
+ * outside the vocabulary is an error here. Not collective; blocks. */
 zn_status zn_run_open_data(const struct zn_run *run, const struct zn_data_options *options, struct zn_data *data);
 
 #endif

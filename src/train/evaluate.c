@@ -128,6 +128,7 @@ static zn_status open_inputs(struct evaluation *e)
 {
     const struct zn_eval_options *o = e->options;
     e->run.rows = (struct zn_row_options){.map = o->map, .n_map = o->n_map};
+    e->run.byte_tokenizer = o->byte_tokenizer;
     e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .time = o->seq_len};
     ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.time));
     ZN_TRY(zn_run_measure(&e->run, o->threads, o->memory_limit));

@@ -69,7 +69,7 @@ static zn_status check_options(const struct zn_generate_options *o)
 static zn_status read_prompt(struct session *s, int64_t vocabulary, int64_t max_positions)
 {
     const struct zn_generate_options *o = s->options;
-    ZN_TRY(zn_codec_open(o->model, vocabulary, &s->codec));
+    ZN_TRY(zn_codec_open(o->model, vocabulary, o->byte_tokenizer, &s->codec));
     ZN_TRY(zn_stop_init(&s->stop, s->run.config, o->model, zn_codec_end(s->codec)));
     if (o->chat)
         ZN_TRY(zn_codec_encode_chat(s->codec, o->prompt, &s->prompt, &s->n_prompt));

@@ -35,8 +35,8 @@ zn_status zn_output_check(const char *folder, const char *model_folder, bool ove
         bool found;
         ZN_TRY(holds(folder, signs[i], &found));
         if (found)
-            return zn_fail(ZN_ERR_USAGE, "--output %s: holds a run already (%s); give --overwrite or another folder",
-                           folder, signs[i]);
+            return zn_fail(ZN_ERR_USAGE, "--output %s: holds a run already (%s); go on with --resume, replace it with "
+                           "--overwrite, or give another folder", folder, signs[i]);
     }
     return ZN_OK;
 }
@@ -92,6 +92,7 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
     zn_text_add(t, ",\n  \"parameters\": %lld,\n  \"from_scratch\": %s",
                 (long long)zn_model_n_elements(run->model), o->from_scratch ? "true" : "false");
     add_list(t, "data", o->data, o->n_data);
+    zn_text_add(t, ",\n  \"byte_tokenizer\": %s", o->byte_tokenizer ? "true" : "false");
     add_list(t, "eval_data", o->eval_data, o->n_eval_data);
     add_list(t, "map", o->map, o->n_map);
     zn_text_add(t, ",\n  \"eval_every\": %lld", (long long)o->eval_every);

@@ -28,6 +28,7 @@ struct zn_run {
     zn_model_files *files; /* NULL from scratch, and once the weights are loaded */
     const zn_checkpoint *checkpoint; /* where it goes on from; NULL: at the beginning. Borrowed */
     struct zn_weights_style style;
+    bool byte_tokenizer; /* text as bytes where the folder has no tokenizer */
     int threads;
     const char *isa;
     size_t memory_limit;

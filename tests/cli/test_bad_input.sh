@@ -185,6 +185,19 @@ train 1 negative/config.json n_embd negative
 with_config giant 's/"n_layer": 2/"n_layer": 2000000000/'
 train 1 giant/config.json n_layer giant
 
+for method in '{"quant_method": "gptq", "bits": 4}' '{"load_in_8bit": true}' '"any"'; do
+    with_config quantised "s/\"n_embd\"/\"quantization_config\": $method, \"n_embd\"/"
+    train 1 quantised/config.json "quantization_config" quantised
+    grep -q "take the unquantised model" stderr || fail "quantised: no way out in: $(cat stderr)"
+done
+train 1 quantised/config.json "quantization_config" quantised --from-scratch
+with_config unquantised 's/"n_embd"/"quantization_config": null, "n_embd"/'
+"$zinc" eval --model unquantised --data tokens.bin --seq-len 8 >stdout 2>stderr || fail "no quantization_config: $(cat stderr)"
+for name in qweight qzeros scales g_idx SCB weight.absmax weight.quant_state.bitsandbytes__nf4 weight_scale_inv; do
+    with_header quantised "s/\"h.0.attn.c_attn.weight\"/\"h.0.attn.c_attn.$name\"/"
+    train 1 quantised/model.safetensors "tensor 'h.0.attn.c_attn.$name' is of quantised weights" quantised
+done
+
 # ---- data ----
 # tokens NAME COUNT ID…: a token file of 16-bit ids whose header says COUNT.
 tokens()
@@ -199,9 +212,10 @@ data()
 {
     local code=$1 first=$2 second=$3
     shift 3
-    refuses "$code" "$first" "$second" train --model good --data "$@" --seq-len 8 --steps 1 --output out
-    refuses "$code" "$first" "$second" eval --model good --data "$@" --seq-len 8
+    refuses "$code" "$first" "$second" train --model "$model" --data "$@" --seq-len 8 --steps 1 --output out
+    refuses "$code" "$first" "$second" eval --model "$model" --data "$@" --seq-len 8
 }
+model=good
 
 data 1 nothing.bin "No such file" nothing.bin
 : >empty.bin
@@ -218,15 +232,19 @@ data 1 lie.bin "counts 4294967295 tokens" lie.bin
 data 1 magic.bin "20240521" magic.bin
 { head -c 4 tokens.bin; le 4 2; tail -c +9 tokens.bin; } >version.bin
 data 1 version.bin "version 2" version.bin
+"$zinc" train --model "$data/../../../examples/demo" --from-scratch --data tokens.bin --steps 0 --seq-len 8 --output bytes \
+    >stdout 2>stderr || fail "a model of bytes: $(cat stderr)"
+model=bytes
 printf '{"text":"a"}\n{"text":\n' >broken.jsonl
 data 1 broken.jsonl 2 broken.jsonl
 printf '{"text":"a"}\n' >rows.jsonl
 data 1 rows.jsonl "too few for one window" rows.jsonl
 printf '\n{"text":5}\n' >typed.jsonl
 data 1 typed.jsonl:2 "'text': expected a string, found 5" typed.jsonl
+model=good
 data 1 body "not a kind of data" body
 printf 'some text that is long enough' >text.txt
-data 1 text.txt "needs a vocabulary of 256, the model has 101" text.txt
+data 1 "good: no tokenizer.json" "a vocabulary of 101 is too small for bytes" text.txt
 mkdir folder
 data 1 folder "" folder
 data 1 none.bin "" folder none.bin
@@ -250,6 +268,7 @@ for held in metrics.jsonl run.json model.safetensors; do
     rm -f held/*
     printf x >held/$held
     refuses 2 held "$held" train --model good --data tokens.bin --seq-len 8 --steps 1 --output held
+    grep -q -- "--resume.*--overwrite" stderr || fail "a folder that holds a run: no way out in: $(cat stderr)"
     [ "$(cat held/*)" = x ] || fail "a refused run changed the folder"
 done
 "$zinc" train --model good --data tokens.bin --seq-len 8 --steps 1 --output held --overwrite >stdout 2>stderr &&

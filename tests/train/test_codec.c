@@ -6,7 +6,7 @@
 static zn_codec *open_bytes(int64_t vocabulary)
 {
     zn_codec *codec;
-    OK(zn_codec_open(test_folder, vocabulary, &codec));
+    OK(zn_codec_open(test_folder, vocabulary, vocabulary > 257, &codec));
     return codec;
 }
 
@@ -61,7 +61,8 @@ static void what_cannot_be_is_refused(void **state)
     zn_codec *codec;
     int32_t *ids;
     size_t n;
-    FAILS(zn_codec_open(test_folder, 255, &codec), ZN_ERR_INPUT, test_folder, "255");
+    FAILS(zn_codec_open(test_folder, 255, true, &codec), ZN_ERR_INPUT, test_folder, "255");
+    FAILS(zn_codec_open(test_folder, 50257, false, &codec), ZN_ERR_INPUT, test_folder, "--byte-tokenizer");
     codec = open_bytes(256);
     FAILS(zn_codec_encode_chat(codec, "x", &ids, &n), ZN_ERR_USAGE, "--chat", "tokenizer");
     zn_codec_close(codec);

@@ -125,7 +125,22 @@ refused() {
     [ ! -e refused ] || fail "$*: left an output folder"
 }
 refused "talk.jsonl:1: 'messages' need a tokenizer" --data talk.jsonl
+model large 300
+folder=large
+refused "large: no tokenizer.json to encode text with; add the model's tokenizer files, or take each byte" --data text.txt
+train asked --data text.txt --byte-tokenizer --seq-len 8 --steps 1 || fail "--byte-tokenizer: $(cat asked.err)"
+train rows --data text.jsonl --byte-tokenizer --seq-len 8 --steps 1 || fail "rows as bytes: $(cat rows.err)"
+refused "large: no tokenizer.json" --data rows/cache/*.bin --eval-data text.jsonl --seq-len 8 --steps 1
+train tokens --data rows/cache/*.bin --seq-len 8 --steps 1 || fail "token files need no tokenizer: $(cat tokens.err)"
+"$zinc" eval --model asked --data text.txt --seq-len 8 --json >eval.json 2>eval.err && fail "eval of bytes that nobody asked for"
+grep -qF -- "--byte-tokenizer" eval.err || fail "eval of bytes: $(cat eval.err)"
+"$zinc" eval --model asked --data text.txt --byte-tokenizer --seq-len 8 --json >eval.json || fail "eval --byte-tokenizer"
+equal "bytes of a text and its end, in windows of 8" "$(value windows eval.json)" 7
+model tiny 101
+folder=tiny
+refused "tiny: no tokenizer.json to encode text with, and a vocabulary of 101 is too small for bytes" --data text.txt --byte-tokenizer
 folder=words
+refused "--byte-tokenizer: words has a tokenizer" --data text.txt --byte-tokenizer
 printf '{"text":"a"}\n\n{"txt":"b"}\n' >wrong.jsonl
 refused "wrong.jsonl:3: the row has none of" --data wrong.jsonl
 echo '{"messages":[{"role":"human","content":"a"},{"role":"gpt","content":"b"}]}' >roles.jsonl
