@@ -183,6 +183,9 @@ static zn_status read_option(struct reader *r, size_t index, const char *attache
 
 static zn_status unknown_flag(const struct reader *r, const char *name)
 {
+    const char *hint = r->command->hint ? r->command->hint(r->command, name) : NULL;
+    if (hint)
+        return zn_fail(ZN_ERR_USAGE, "unknown flag %s; in zinc it is %s; `%s --help` lists them", name, hint, r->command->name);
     const char *near = zn_nearest_name(name, option_name, r->command);
     return zn_fail(ZN_ERR_USAGE, "unknown flag %s%s%s; `%s --help` lists them", name,
                    near ? ", did you mean " : "", near ? near : "", r->command->name);

@@ -67,6 +67,8 @@ struct zn_command {
     bool takes_words; /* words that belong to no flag are allowed */
     /* Sets what the command line left open, before required options are missed. May be NULL. */
     zn_status (*fill)(struct zn_options *options, void *target);
+    /* What a flag that the table does not have is called here, where other tools have it; NULL: unknown. May be NULL. */
+    const char *(*hint)(const struct zn_command *command, const char *unknown);
 };
 
 /* What the command line held besides the values. */

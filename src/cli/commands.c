@@ -1,6 +1,8 @@
 /* How every subcommand begins and ends. */
 #include "cli/commands.h"
 
+#include "formats/hub_cache.h"
+
 int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *target,
                  struct zn_options *options)
 {
@@ -11,6 +13,17 @@ int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *
         return -1;
     zn_options_help(command, stdout);
     return fflush(stdout) == 0 ? ZN_EXIT_DONE : ZN_EXIT_FAILED;
+}
+
+zn_status zn_cli_find_model(const struct zn_command *command, const char **model, char **kept)
+{
+    *kept = NULL;
+    ZN_TRY(zn_hub_cache_find(*model, kept));
+    if (!*kept)
+        return ZN_OK;
+    fprintf(stderr, "%s: %s is %s\n", command->name, *model, *kept);
+    *model = *kept;
+    return ZN_OK;
 }
 
 int zn_cli_code(zn_status status)

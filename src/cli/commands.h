@@ -29,6 +29,13 @@ ZN_CLI_COMMANDS(ZN_CLI_DECLARE)
 int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *target,
                  struct zn_options *options);
 
+/* What a flag of another tool is called in the command; NULL: it has none like it. */
+const char *zn_cli_hint(const struct zn_command *command, const char *unknown);
+
+/* Where *model is a name on the hub: makes it the snapshot in the local cache and says so on standard error. The caller frees
+ * *kept, also after a failure. */
+zn_status zn_cli_find_model(const struct zn_command *command, const char **model, char **kept);
+
 /* The exit code of a command that ends so. */
 int zn_cli_code(zn_status status);
 

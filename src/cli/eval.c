@@ -48,6 +48,7 @@ static const struct zn_command command = {
     .example = "zinc eval --model ./SmolLM2-135M --data held-out.bin --json",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
+    .hint = zn_cli_hint,
 };
 
 static void note(void *self, const char *text)
@@ -83,6 +84,7 @@ int zn_cli_eval(int argc, char **argv)
         options.seq_len = f.seq_len;
         options.micro_batch = f.micro_batch;
         options.threads = (int)f.threads;
+        options.byte_tokenizer = f.byte_tokenizer;
         options.packing = f.packing;
         options.truncate_rows = f.truncate_rows;
         options.memory_limit = f.place.memory_limit;

@@ -49,6 +49,7 @@ static const struct zn_command command = {
     .example = "zinc generate --model ./SmolLM2-135M-Instruct --chat --prompt \"Name three colours.\"",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
+    .hint = zn_cli_hint,
 };
 
 /* What a terminal shows while it waits; the text takes its line. */

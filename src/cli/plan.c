@@ -1,6 +1,7 @@
 /* `zinc plan`: the flags, and which of its ways is taken. */
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/commands.h"
 #include "cli/plan.h"
@@ -96,6 +97,7 @@ static const struct zn_command command = {
     .example = "zinc plan --params 1.5B --cluster dgx2-v100 --ranks 16 --stage 2 --micro-batch 4",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
+    .hint = zn_cli_hint,
 };
 
 static zn_status show_paper(const struct plan_flags *f)
@@ -159,12 +161,16 @@ int zn_cli_plan(int argc, char **argv)
     struct zn_options given;
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
     if (code < 0) {
+        char *found = NULL;
         zn_status status = plan_check_flags(&f, &given);
+        if (status == ZN_OK && f.model)
+            status = zn_cli_find_model(&command, &f.model, &found);
         if (status == ZN_OK)
             status = f.paper ? show_paper(&f) : run(&f, &given);
         if (status == ZN_OK && fflush(stdout) != 0)
             status = zn_fail(ZN_ERR_IO, "cannot write to standard output");
         code = zn_cli_end(&command, status);
+        free(found);
     }
     zn_options_fini(&given, &f);
     return code;

@@ -51,6 +51,7 @@ static const struct zn_command command = {
     .example = "zinc tokenize --model ./SmolLM2-135M book.txt chats.jsonl --output data.bin",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
+    .hint = zn_cli_hint,
     .takes_words = true,
 };
 
@@ -313,7 +314,6 @@ static zn_status tokenize(const struct tokenize_flags *f, const struct zn_words 
     zn_tokenizer *tokenizer;
     zn_status status;
     int n_threads;
-    ZN_TRY(check_usage(f, inputs));
     ZN_TRY(choose_threads(f->threads, &n_threads));
     ZN_TRY(zn_tokenizer_open(f->model, &tokenizer));
     if (inputs->n == 0) /* parts of files take the threads otherwise */
@@ -335,8 +335,16 @@ int zn_cli_tokenize(int argc, char **argv)
     struct tokenize_flags f = {0};
     struct zn_options given;
     int code = zn_cli_begin(&command, argc, argv, &f, &given);
-    if (code < 0)
-        code = zn_cli_end(&command, tokenize(&f, &given.words));
+    if (code < 0) {
+        char *found = NULL;
+        zn_status status = check_usage(&f, &given.words);
+        if (status == ZN_OK)
+            status = zn_cli_find_model(&command, &f.model, &found);
+        if (status == ZN_OK)
+            status = tokenize(&f, &given.words);
+        code = zn_cli_end(&command, status);
+        free(found);
+    }
     zn_options_fini(&given, &f);
     return code;
 }

@@ -195,6 +195,7 @@ static const struct zn_command command = {
     .example = "zinc train --model ./gpt2 --data book.bin --steps 100 --output ./gpt2-book",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
+    .hint = zn_cli_hint,
     .fill = fill,
 };
 

@@ -117,7 +117,7 @@ static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *
 
 /* What a run of `zinc eval` has open. */
 struct evaluation {
-    const struct zn_eval_options *options;
+    struct zn_eval_options options; /* with the folder of the model */
     struct zn_run run;
     struct zn_engine_options engine;
     struct zn_data data;
@@ -126,7 +126,8 @@ struct evaluation {
 
 static zn_status open_inputs(struct evaluation *e)
 {
-    const struct zn_eval_options *o = e->options;
+    struct zn_eval_options *o = &e->options;
+    ZN_TRY(zn_run_find_model(&e->run, &o->model));
     e->run.rows = (struct zn_row_options){.map = o->map, .n_map = o->n_map};
     e->run.byte_tokenizer = o->byte_tokenizer;
     e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .time = o->seq_len};
@@ -140,7 +141,7 @@ static zn_status open_inputs(struct evaluation *e)
 /* All ranks succeed or none. */
 static zn_status set_up(struct evaluation *e)
 {
-    const struct zn_eval_options *o = e->options;
+    const struct zn_eval_options *o = &e->options;
     struct zn_train_options alike;
     static const char *const here = ".";
     const struct zn_swap_paths swap = {.paths = o->n_nvme_paths ? o->nvme_paths : &here,
@@ -156,7 +157,7 @@ static zn_status set_up(struct evaluation *e)
 
 zn_status zn_eval_as_rank(const struct zn_eval_options *options, zn_comm *comm, struct zn_eval_result *result)
 {
-    struct evaluation e = {.options = options};
+    struct evaluation e = {.options = *options};
     zn_run_init(&e.run, comm, &options->listener);
     zn_status status = set_up(&e);
     if (status == ZN_OK)

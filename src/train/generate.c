@@ -20,6 +20,7 @@ enum {
 
 struct session {
     const struct zn_generate_options *options;
+    const char *folder; /* of the model */
     struct zn_run run;
     struct zn_engine_options engine;
     zn_codec *codec;
@@ -69,8 +70,8 @@ static zn_status check_options(const struct zn_generate_options *o)
 static zn_status read_prompt(struct session *s, int64_t vocabulary, int64_t max_positions)
 {
     const struct zn_generate_options *o = s->options;
-    ZN_TRY(zn_codec_open(o->model, vocabulary, o->byte_tokenizer, &s->codec));
-    ZN_TRY(zn_stop_init(&s->stop, s->run.config, o->model, zn_codec_end(s->codec)));
+    ZN_TRY(zn_codec_open(s->folder, vocabulary, o->byte_tokenizer, &s->codec));
+    ZN_TRY(zn_stop_init(&s->stop, s->run.config, s->folder, zn_codec_end(s->codec)));
     if (o->chat)
         ZN_TRY(zn_codec_encode_chat(s->codec, o->prompt, &s->prompt, &s->n_prompt));
     else
@@ -80,7 +81,7 @@ static zn_status read_prompt(struct session *s, int64_t vocabulary, int64_t max_
     if ((int64_t)s->n_prompt > max_positions || o->max_tokens > max_positions - (int64_t)s->n_prompt)
         return zn_fail(ZN_ERR_USAGE,
                        "--max-tokens %lld after a prompt of %zu: the model in %s takes at most %lld in all",
-                       (long long)o->max_tokens, s->n_prompt, o->model, (long long)max_positions);
+                       (long long)o->max_tokens, s->n_prompt, s->folder, (long long)max_positions);
     return ZN_OK;
 }
 
@@ -94,7 +95,7 @@ static zn_status open_folder(struct session *s)
     const struct zn_generate_options *o = s->options;
     char *path;
     zn_model *probe;
-    ZN_TRY(zn_path_join(o->model, "config.json", &path));
+    ZN_TRY(zn_path_join(s->folder, "config.json", &path));
     zn_status status = zn_json_load_file(path, CONFIG_BYTES, &s->run.config);
     free(path);
     if (status != ZN_OK)
@@ -106,7 +107,7 @@ static zn_status open_folder(struct session *s)
     if (status != ZN_OK)
         return status;
     ZN_TRY(zn_model_create(s->run.config, (int64_t)s->n_prompt + o->max_tokens, &s->run.model));
-    ZN_TRY(zn_model_files_open(o->model, &s->run.files));
+    ZN_TRY(zn_model_files_open(s->folder, &s->run.files));
     return zn_weights_check(s->run.model, s->run.files, warn_unknown, &s->run, &s->run.style);
 }
 
@@ -119,6 +120,8 @@ static zn_status open_inputs(struct session *s)
 {
     const struct zn_generate_options *o = s->options;
     ZN_TRY(check_options(o));
+    s->folder = o->model;
+    ZN_TRY(zn_run_find_model(&s->run, &s->folder));
     ZN_TRY(open_folder(s));
     ZN_TRY(zn_run_measure(&s->run, o->threads, o->memory_limit));
     size_t vocabulary = (size_t)s->run.model->module->vocabulary;

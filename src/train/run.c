@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/size.h"
 #include "device/cpu/isa.h"
+#include "formats/hub_cache.h"
 #include "plan/vertical.h"
 #include "train/agreement.h"
 
@@ -37,6 +38,7 @@ void zn_run_fini(struct zn_run *run)
     zn_model_destroy(run->model);
     zn_json_destroy(run->config);
     zn_hub_files_close(run->hub);
+    free(run->found);
     if (run->bound)
         zn_topology_unbind(run->bound);
     zn_topology_destroy(run->bound);
@@ -94,6 +96,16 @@ zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len)
     ZN_TRY(zn_model_create(run->config, seq_len, &model));
     zn_model_destroy(run->model);
     run->model = model;
+    return ZN_OK;
+}
+
+zn_status zn_run_find_model(struct zn_run *run, const char **model)
+{
+    ZN_TRY(zn_hub_cache_find(*model, &run->found));
+    if (!run->found)
+        return ZN_OK;
+    zn_run_note(run, "%s is %s", *model, run->found);
+    *model = run->found;
     return ZN_OK;
 }
 

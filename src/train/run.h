@@ -22,6 +22,7 @@ struct zn_run {
     struct zn_machine machine;
     zn_topology *bound; /* what the process is bound by; NULL: it is not */
     struct zn_row_options rows; /* how rows of data are read; borrowed */
+    char *found; /* the model's folder where it was given by its name on the hub, else NULL */
     zn_hub_files *hub; /* the folder's small files, for what the run writes; NULL: it writes none */
     zn_json *config;
     zn_model *model;
@@ -48,6 +49,10 @@ void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listen
 void zn_run_fini(struct zn_run *run);
 
 void zn_run_note(const struct zn_run *run, const char *format, ...) ZN_PRINTF(2, 3);
+
+/* Where *model is a name on the hub, makes it the snapshot in the local cache, which lives as long as the run, and says so. Not
+ * collective; blocks. */
+zn_status zn_run_find_model(struct zn_run *run, const char **model);
 
 /* Before the model is opened, in a run that writes one: what it writes beside the weights is read here and never again. Rank
  * 0 holds it. Not collective; blocks. */

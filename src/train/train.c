@@ -88,6 +88,7 @@ static zn_status open_inputs(struct training *t)
     t->engine.time = o->seq_len;
     ZN_TRY(settings_resolve(t));
     run->byte_tokenizer = o->byte_tokenizer;
+    ZN_TRY(zn_run_find_model(run, &o->model));
     ZN_TRY(zn_run_hold_files(run, o->model));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
     ZN_TRY(settings_resolve_model(t));

@@ -171,7 +171,8 @@ for text in '{"model_type":"gpt2",' '' '[]' 'null' '{"model_type":"gpt2"}{}' '{"
 done
 rm config/config.json
 train 1 config/config.json "" config
-train 1 nowhere/config.json "" nowhere
+train 1 "nowhere: no such folder" "hf download nowhere --local-dir nowhere" nowhere
+train 1 ./nowhere/config.json "No such file" ./nowhere
 with_config unknown 's/"gpt2"/"bert"/'
 train 1 unknown/config.json "model_type 'bert' is not supported" unknown
 with_config heads 's/"n_head": 4/"n_head": 5/'

@@ -68,6 +68,41 @@ for command in $(sed -n 's/^not in this build: //p' "$work/help" | tr -d ,); do
     holds err "\`zinc $command\`: not in this build"
 done
 
+# Flags of other tools, in both spellings, are told by their name here; where the command has none like it, nothing is made up.
+while read -r name flag; do
+    for spelling in "--$name" "--${name//-/_}" "--$name=1"; do
+        expect 2 train "$spelling"
+        holds err "zinc train: unknown flag ${spelling%=1}; in zinc it is $flag; \`zinc train --help\` lists them"
+    done
+done <<'HINTS'
+batch-size --micro-batch
+per-device-train-batch-size --micro-batch
+max-length --seq-len
+max-seq-length --seq-len
+learning-rate --lr
+max-grad-norm --clip
+gradient-accumulation-steps --accumulate
+num-train-epochs --epochs
+lr-scheduler-type --lr-schedule
+warmup-steps --warmup STEPS
+bf16 --precision bf16
+fp16 --precision fp16
+deepspeed --stage with --offload-optimizer and --offload-param
+zero-stage --stage
+gradient-checkpointing --recompute on
+model-name-or-path --model
+train-file --data
+output-dir --output
+save-steps --checkpoint-every
+eval-steps --eval-every
+HINTS
+expect 2 eval --learning-rate 1
+holds err "zinc eval: unknown flag --learning-rate; \`zinc eval --help\` lists them"
+expect 2 generate --max_new_tokens 5
+holds err "in zinc it is --max-tokens"
+expect 2 plan --num-gpus 5
+holds err "in zinc it is --ranks"
+
 expect 2 doctor --jsno
 holds err "zinc doctor: unknown flag --jsno, did you mean --json"
 expect 0 doctor
