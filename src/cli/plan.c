@@ -32,13 +32,13 @@ static const struct zn_option flags[] = {
      .initial = "this-machine",
      .help = "Where it would run: this-machine, dgx2-v100, dgx-a100, dgx-h100, desktop-24gb, cpu-server or a file."},
     {.name = "--ranks", .kind = ZN_OPTION_INT, .offset = AT(ranks), .value = "N", .range = "[1, 1048576]",
-     .otherwise = "all devices of --nodes, else 1", .help = "Ranks of the job."},
+     .otherwise = "all devices of the cluster, or of --nodes; of this-machine 1", .help = "Ranks of the job."},
     {.name = "--nodes", .kind = ZN_OPTION_INT, .offset = AT(nodes), .value = "N", .range = "[1, 1048576]",
      .otherwise = "as few as hold the ranks", .help = "Nodes they are on."},
     {.name = "--stage", .kind = ZN_OPTION_CHOICE, .offset = AT(stage), .value = "N", .choices = "0 1 2 3",
      .otherwise = "as training chooses: the fastest that fits", .help = "ZeRO stage."},
     {.name = "--micro-batch", .kind = ZN_OPTION_INT, .offset = AT(micro_batch), .value = "B", .range = "[1, 1048576]",
-     .otherwise = "1; with --fit the best", .help = "Windows computed at once."},
+     .otherwise = "the best that fits; on processors 1, and with --fit the best", .help = "Windows computed at once."},
     {.name = "--accumulate", .kind = ZN_OPTION_INT, .offset = AT(accumulate), .value = "A", .initial = "1",
      .range = "[1, 1048576]", .help = "Micro-batches of a step."},
     {.name = "--seq-len", .kind = ZN_OPTION_INT, .offset = AT(seq_len), .value = "T", .range = "[1, 2147483647]",
@@ -151,6 +151,9 @@ static zn_status run(const struct plan_flags *f, const struct zn_options *given)
         fprintf(f->json ? stderr : stdout, "wrote %s\n", config);
     if (status == ZN_OK && f->trace)
         fprintf(f->json ? stderr : stdout, "wrote %s\n", f->trace);
+    if (status == ZN_OK && !p.prediction.fits)
+        status = zn_fail(ZN_ERR_MEMORY, "does not fit: too little %s memory; %s", zn_tier_name(p.prediction.short_of),
+                         p.advice.text);
     plan_fini(&p);
     return status;
 }

@@ -94,8 +94,9 @@ static zn_status set_ranks(struct plan *p)
 {
     const struct plan_flags *f = p->flags;
     int64_t devices = p->cluster.devices, nodes = f->nodes, ranks = f->ranks;
+    bool is_this = strcmp(f->cluster, ZN_THIS_MACHINE) == 0; /* where a run has one rank unless it is told otherwise */
     if (ranks == 0)
-        ranks = nodes ? nodes * devices : 1;
+        ranks = nodes ? nodes * devices : is_this ? 1 : p->cluster.nodes * devices;
     if (nodes == 0)
         nodes = p->cluster.device.is_host && p->cluster.nodes == 1 ? 1 : (ranks + devices - 1) / devices;
     if (nodes > p->cluster.nodes)
@@ -134,11 +135,33 @@ static void ignore_tensor(void *self, const char *tensor)
     (void)tensor;
 }
 
-/* As training: bf16 where the weights have 16 bits; without weights fp32. */
-static zn_status folder_precision(struct plan *p, const char *folder)
+/* The type of 16 bits that the devices have; fp32 where they have none. */
+static zn_dtype half_type(const struct zn_cluster *cluster)
+{
+    const double *flops = cluster->device.flops;
+    return flops[ZN_BF16] > 0 ? ZN_BF16 : flops[ZN_F16] > 0 ? ZN_F16 : ZN_F32;
+}
+
+/* The type of the weights that config.json is of. */
+static zn_status config_dtype(zn_json *config, zn_dtype *dtype)
+{
+    static const char *const keys[] = {"torch_dtype", "dtype"};
+    *dtype = ZN_F32;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *name;
+        ZN_TRY(zn_json_get_string_or(config, keys[i], "", &name));
+        if (strcmp(name, "bfloat16") == 0 || strcmp(name, "float16") == 0)
+            *dtype = name[0] == 'b' ? ZN_BF16 : ZN_F16;
+    }
+    return ZN_OK;
+}
+
+/* As training: of 16 bits where the weights are. Without weights config.json says what they will be. */
+static zn_status folder_precision(struct plan *p, const char *folder, zn_json *config)
 {
     zn_model_files *files;
-    struct zn_weights_style style = {.dtype = ZN_F32};
+    struct zn_weights_style style;
+    ZN_TRY(config_dtype(config, &style.dtype));
     char *paths[2] = {NULL};
     ZN_TRY(zn_path_join(folder, "model.safetensors", &paths[0]));
     zn_status status = zn_path_join(folder, "model.safetensors.index.json", &paths[1]);
@@ -152,7 +175,7 @@ static zn_status folder_precision(struct plan *p, const char *folder)
             zn_model_files_close(files);
         }
     }
-    p->setup.engine.type = style.dtype == ZN_F32 ? ZN_F32 : ZN_BF16;
+    p->setup.engine.type = style.dtype == ZN_F32 ? ZN_F32 : half_type(&p->cluster);
     return status;
 }
 
@@ -166,8 +189,10 @@ static zn_status open_folder(struct plan *p, const char *folder)
     if (status != ZN_OK)
         return status;
     status = make_model(p, config);
+    if (status == ZN_OK)
+        status = folder_precision(p, folder, config);
     zn_json_destroy(config);
-    return status == ZN_OK ? folder_precision(p, folder) : status;
+    return status;
 }
 
 static zn_status make_shape(struct plan *p)
@@ -176,9 +201,7 @@ static zn_status make_shape(struct plan *p)
     double count;
     p->has_shape = true;
     p->setup.engine.time = f->seq_len ? f->seq_len : DEFAULT_TIME;
-    p->setup.engine.type = p->cluster.device.flops[ZN_BF16] > 0 ? ZN_BF16
-                           : p->cluster.device.flops[ZN_F16] > 0 ? ZN_F16
-                                                                 : ZN_F32;
+    p->setup.engine.type = half_type(&p->cluster);
     if (f->largest)
         return ZN_OK;
     if (f->params) {

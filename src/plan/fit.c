@@ -129,6 +129,13 @@ static zn_status choose_prefetch(const struct zn_fit *fit, const struct rung *ru
     return try(fit, o, plan, need, fits);
 }
 
+static zn_status try_with_prefetch(const struct zn_fit *fit, const struct rung *rung, struct zn_engine_options *o,
+                                   zn_engine_plan *plan, size_t *need, bool *fits)
+{
+    ZN_TRY(try(fit, o, plan, need, fits));
+    return *fits ? choose_prefetch(fit, rung, o, plan, need, fits) : ZN_OK;
+}
+
 static zn_status try_rung(const struct zn_fit *fit, const struct rung *rung, int stage, struct zn_engine_options *o,
                           zn_engine_plan *plan, size_t *need, bool *fits)
 {
@@ -138,11 +145,30 @@ static zn_status try_rung(const struct zn_fit *fit, const struct rung *rung, int
     for (int i = 0; i < schedules.n && !*fits; i++) {
         o->vertical = schedules.vertical[i];
         apply(fit, rung, stage, o);
-        ZN_TRY(try(fit, o, plan, need, fits));
-        if (*fits)
-            ZN_TRY(choose_prefetch(fit, rung, o, plan, need, fits));
+        ZN_TRY(try_with_prefetch(fit, rung, o, plan, need, fits));
     }
     return ZN_OK;
+}
+
+/* Where the optimizer went to NVMe there may be room for the activations that were to be computed again: keeping them is
+ * faster, and worth more than what is fetched ahead beyond the next unit. */
+static zn_status keep_activations(const struct zn_fit *fit, const struct rung *rung, struct zn_engine_options *o,
+                                  zn_engine_plan *plan)
+{
+    const struct zn_engine_options recomputing = *o;
+    size_t need = SIZE_MAX;
+    bool fits;
+    if (!rung->optimizer || fit->choices.recompute >= 0 || !o->recompute || o->vertical ||
+        o->offload.activations != ZN_TIER_DEVICE)
+        return ZN_OK;
+    o->recompute = false;
+    if (fit->choices.prefetch_bytes == SIZE_MAX)
+        zn_prefetch_set(o, 0);
+    ZN_TRY(try_with_prefetch(fit, rung, o, plan, &need, &fits));
+    if (fits)
+        return ZN_OK;
+    *o = recomputing;
+    return try(fit, o, plan, &need, &fits);
 }
 
 /* What cannot be, by name. */
@@ -216,6 +242,8 @@ static zn_status try_ladder(const struct zn_fit *fit, bool next_always, struct z
         for (int stage = first_stage(fit, options); stage <= 3 && !*fits; stage++)
             if (is_tried(fit, options, &ladder[r], stage))
                 ZN_TRY(try_rung(fit, &rung, stage, options, plan, need, fits));
+        if (*fits)
+            return keep_activations(fit, &rung, options, plan);
     }
     return ZN_OK;
 }

@@ -241,21 +241,80 @@ static zn_status choose_schedule(struct zn_plan_setup *setup, const struct zn_pl
     return ZN_OK;
 }
 
-static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, bool *found,
+struct best {
+    struct zn_plan_setup setup;
+    struct zn_prediction prediction;
+    bool found;
+};
+
+/* Doubles the micro-batch while that fits, with the next unit fetched ahead, and gives more. */
+static zn_status grow_batch(struct zn_plan_setup setup, const struct zn_plan_freedom *f, const struct rung *rung, bool may_grow,
+                            struct best *best)
+{
+    struct rung at = *rung;
+    double before = 0;
+    for (;;) {
+        struct zn_prediction p;
+        ZN_TRY(predict_rung(&setup, &f->choices, &at, &p));
+        bool goes_on = p.fits && p.tokens_per_second > 1.01 * before;
+        before = p.tokens_per_second;
+        if (p.fits && (!best->found || p.tokens_per_second > 1.01 * best->prediction.tokens_per_second)) {
+            best->setup = setup;
+            best->found = true;
+            replace(&best->prediction, &p);
+        } else {
+            zn_prediction_fini(&p);
+        }
+        if (!goes_on || !may_grow || setup.engine.micro_batch > MAX_MICRO_BATCH / 2)
+            return ZN_OK;
+        setup.engine.micro_batch *= 2;
+        at.next_always = true;
+    }
+}
+
+/* Where states went to the host or to NVMe there may be room for the activations that were to be computed again. */
+static bool keep_activations(struct zn_plan_setup *s, const struct zn_choices *c)
+{
+    struct zn_engine_options *o = &s->engine;
+    if (c->recompute >= 0 || !o->recompute || o->vertical || o->offload.activations != DEVICE || o->offload.optimizer == DEVICE)
+        return false;
+    o->recompute = false;
+    return true;
+}
+
+/* Of a configuration that fits: with the activations and the micro-batch that its memory has room for, where these are open. */
+static zn_status use_memory(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, const struct rung *rung,
+                            struct zn_prediction *prediction)
+{
+    struct best best = {.setup = *setup, .prediction = *prediction, .found = true};
+    struct zn_plan_setup kept = *setup;
+    zn_status status = keep_activations(&kept, &f->choices) ? grow_batch(kept, f, rung, false, &best) : ZN_OK;
+    struct zn_plan_setup doubled = best.setup;
+    doubled.engine.micro_batch *= 2;
+    if (status == ZN_OK && f->micro_batch)
+        status = grow_batch(doubled, f, rung, true, &best);
+    *setup = best.setup;
+    *prediction = best.prediction;
+    return status;
+}
+
+/* *rung: the one that fits. */
+static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, const struct rung **rung,
                         struct zn_prediction *prediction)
 {
     struct trial last = {0};
-    bool tried = false;
-    *found = false;
+    bool tried = false, found = false;
     for (int r = 0; r < N_RUNGS; r++) {
-        for (int stage = 0; stage <= 3 && !*found; stage++) {
+        for (int stage = 0; stage <= 3 && !found; stage++) {
             if (!is_tried(setup, &f->choices, &ladder[r], stage))
                 continue;
             tried = true;
-            ZN_TRY(choose_schedule(setup, f, &ladder[r], stage, &last, found, prediction));
+            ZN_TRY(choose_schedule(setup, f, &ladder[r], stage, &last, &found, prediction));
         }
-        if (*found)
-            break;
+        if (found) {
+            *rung = &ladder[r];
+            return ZN_OK;
+        }
     }
     if (!tried)
         return zn_fail(ZN_ERR_USAGE, "a device with memory of its own has the optimizer and its gradients, or the host has; "
@@ -266,14 +325,19 @@ static zn_status choose(struct zn_plan_setup *setup, const struct zn_plan_freedo
 zn_status zn_plan_choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *f,
                          struct zn_prediction *prediction)
 {
-    bool found = false;
+    const struct rung *rung = NULL;
     ZN_TRY(zn_plan_check(setup));
     ZN_TRY(zn_plan_check_choices(setup, f));
     if (setup->cluster->device.is_host)
         ZN_TRY(choose_as_training(setup, f));
     else
-        ZN_TRY(choose(setup, f, &found, prediction));
-    return found ? ZN_OK : zn_predict(setup, prediction);
+        ZN_TRY(choose(setup, f, &rung, prediction));
+    if (!rung)
+        return zn_predict(setup, prediction);
+    zn_status status = use_memory(setup, f, rung, prediction);
+    if (status != ZN_OK)
+        zn_prediction_fini(prediction);
+    return status;
 }
 
 bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_plan_freedom *f, int way)
@@ -297,37 +361,6 @@ bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_plan_freedom
 
 /* ---- The fastest ---- */
 
-struct best {
-    struct zn_plan_setup setup;
-    struct zn_prediction prediction;
-    bool found;
-};
-
-/* Doubles the micro-batch while that fits, with the next unit fetched ahead, and gives more. */
-static zn_status grow_batch(struct zn_plan_setup setup, const struct zn_plan_freedom *f, const struct rung *rung,
-                            struct best *best)
-{
-    struct rung at = *rung;
-    double before = 0;
-    for (;;) {
-        struct zn_prediction p;
-        ZN_TRY(predict_rung(&setup, &f->choices, &at, &p));
-        bool goes_on = p.fits && p.tokens_per_second > 1.01 * before;
-        before = p.tokens_per_second;
-        if (p.fits && (!best->found || p.tokens_per_second > 1.01 * best->prediction.tokens_per_second)) {
-            best->setup = setup;
-            best->found = true;
-            replace(&best->prediction, &p);
-        } else {
-            zn_prediction_fini(&p);
-        }
-        if (!goes_on || !f->micro_batch || setup.engine.micro_batch > MAX_MICRO_BATCH / 2)
-            return ZN_OK;
-        setup.engine.micro_batch *= 2;
-        at.next_always = true;
-    }
-}
-
 /* Tiles are tried only where nothing fits without. */
 static zn_status try_rungs(const struct zn_plan_setup *setup, const struct zn_plan_freedom *f, struct best *best)
 {
@@ -338,8 +371,12 @@ static zn_status try_rungs(const struct zn_plan_setup *setup, const struct zn_pl
             if (!is_tried(setup, &f->choices, &ladder[r], stage))
                 continue;
             for (int i = 0; apply_schedule(&trial, &f->choices, &ladder[r], stage, i); i++) {
-                if (is_new_trial(&last, &trial, &ladder[r]))
-                    ZN_TRY(grow_batch(trial, f, &ladder[r], best));
+                if (!is_new_trial(&last, &trial, &ladder[r]))
+                    continue;
+                ZN_TRY(grow_batch(trial, f, &ladder[r], f->micro_batch, best));
+                struct zn_plan_setup kept = trial;
+                if (keep_activations(&kept, &f->choices))
+                    ZN_TRY(grow_batch(kept, f, &ladder[r], f->micro_batch, best));
             }
         }
     }

@@ -10,15 +10,15 @@
 /* What is fixed, and what a search may choose. */
 struct zn_plan_freedom {
     struct zn_choices choices;
-    bool micro_batch; /* zn_plan_fit may choose it */
+    bool micro_batch; /* may be chosen, by a run on processors not: there it is as training has it */
 };
 
 /* What contradicts itself or the cluster in the choices, by the name of the flag. */
 zn_status zn_plan_check_choices(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom);
 
 /* The first configuration that fits, from the fastest to the leanest: on processors the one that `zinc train` takes;
- * on other devices states go to the host before they go to NVMe. When none fits, the leanest, which then does not
- * fit. The micro-batch stays. The caller ends the prediction. */
+ * on other devices states go to the host before they go to NVMe, and a micro-batch that is open grows while that gives a
+ * hundredth more. When none fits, the leanest, which then does not fit. The caller ends the prediction. */
 zn_status zn_plan_choose(struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
                          struct zn_prediction *prediction);
 

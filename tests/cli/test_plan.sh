@@ -96,9 +96,10 @@ plan --params 124M --cluster dgx-a100 --nodes 2 --json
 check 's = plan["settings"]
 assert (s["layers"], s["hidden"], s["heads"], s["ranks"], s["precision"], s["params"]) == (12, 768, 12, 16, "bf16", 124439808), s'
 
-# A trillion parameters on 512 devices.
+# A trillion parameters on 512 devices, which are too small for it.
 none=(--offload-optimizer none --offload-param none --offload-activations none --tile-limit 0)
-plan --params 1T "${dgx2[@]}" --ranks 512 --stage 3 --recompute on "${none[@]}" --json
+"$zinc" plan --params 1T "${dgx2[@]}" --ranks 512 --stage 3 --micro-batch 1 --recompute on "${none[@]}" --json >out 2>err
+[ $? = 1 ] || fail "1T: $(cat err)"
 check 's = plan["settings"]
 assert (s["layers"], s["hidden"], s["heads"], s["nodes"]) == (128, 25600, 256, 32), s
 states = sum(plan["states"][k] for k in ("parameters", "gradients", "optimizer"))
@@ -108,7 +109,7 @@ assert abs(states * 512 / (18 * s["params"]) - 1) < 1e-3, states'
 plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --simulate
 holds "simulated step"
 holds "exposed"
-plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --offload-optimizer nvme --simulate --json
+plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --micro-batch 1 --offload-optimizer nvme --simulate --json
 check 's = plan["simulated"]
 assert list(s) == ["per_rank", "states", "busy", "exposed", "step", "tokens_per_second", "tflops_per_device", "efficiency"], list(s)
 assert s["per_rank"] == plan["per_rank"] and s["states"] == plan["states"], s
@@ -165,8 +166,62 @@ refuses 1 "nothing fits" "${shape[@]}" "${dgx2[@]}" --fit=none.json --memory-lim
 plan --largest --hidden 1024 --heads 16 --cluster desktop-24gb --memory-limit 3GiB --offload-optimizer none \
     --offload-param none --offload-activations none --json
 check 'assert plan["fits"] and plan["settings"]["layers"] > 1, plan["settings"]'
-plan "${shape[@]}" "${dgx2[@]}" --memory-limit 1073745920 --json
+# What does not fit is shown all the same, and fails.
+for json in "" --json; do
+    # shellcheck disable=SC2086
+    "$zinc" plan "${shape[@]}" "${dgx2[@]}" --memory-limit 1073745920 $json >out 2>err
+    [ $? = 1 ] || fail "a plan that does not fit: the exit code is not 1"
+    grep -q "^zinc plan: does not fit: too little device memory; " err && [ "$(wc -l <err)" = 1 ] || fail "does not fit: $(cat err)"
+    [ -n "$json" ] || holds "does not fit: too little device memory"
+done
 check 'assert plan["fits"] is False and plan["bound"] == "memory"'
+
+# ---- Defaults ----
+# All devices of a cluster; of --nodes; what is given.
+plan "${shape[@]}" "${dgx2[@]}" --json
+check 's = plan["settings"]; assert (s["ranks"], s["nodes"]) == (1024, 64), s'
+plan "${shape[@]}" --cluster dgx-a100 --json
+check 's = plan["settings"]; assert (s["ranks"], s["nodes"]) == (1024, 128), s'
+plan "${shape[@]}" --cluster cpu-server --nodes 3 --json
+check 's = plan["settings"]; assert (s["ranks"], s["nodes"]) == (6, 3), s'
+plan "${shape[@]}" "${dgx2[@]}" --ranks 1 --json
+check 's = plan["settings"]; assert (s["ranks"], s["nodes"]) == (1, 1), s'
+# What the plan chooses itself is not what its advice would change.
+agrees()
+{
+    plan "$@" --json
+    check 'open = ["--recompute", "--stage", "--offload", "--ranks", "--tile"]
+assert plan["fits"] and not any(flag in plan["help"] for flag in open), plan["help"]'
+}
+agrees --params 1.5B --cluster desktop-24gb
+check 'assert "--micro-batch" not in plan["help"] and plan["settings"]["micro-batch"] > 1, (plan["help"], plan["settings"])'
+agrees --params 1.5B --cluster desktop-24gb --micro-batch 1
+check 's = plan["settings"]; assert (s["recompute"], s["offload-optimizer"], s["micro-batch"]) == ("off", "cpu", 1), s'
+agrees --params 7B --cluster desktop-24gb
+check 'assert "--micro-batch" not in plan["help"], plan["help"]'
+agrees --params 13B --cluster dgx-a100
+agrees --params 1.5B --cluster dgx2-v100 --ranks 16
+agrees --params 1.5B --cluster cpu-server
+agrees --params 3B --cluster cpu-server --ranks 1 --memory-limit 24GiB
+check 's = plan["settings"]; assert (s["recompute"], s["offload-optimizer"], s["micro-batch"]) == ("off", "nvme", 1), s'
+
+# config.json alone says the precision by the type of its weights; devices without bf16 have fp16.
+mkdir config
+typed()
+{
+    sed "s/\"torch_dtype\": \"float32\"/$1/" "$data/gpt2/config.json" >config/config.json
+    plan --model config --seq-len 16 --cluster "$2" --ranks 1 --micro-batch 1 --json
+    check "s = plan['settings']; assert s['precision'] == '$3', s"
+}
+typed '"torch_dtype": "float32"' cpu-server fp32
+fp32=$(python3 -c 'import json; print(json.load(open("out"))["states"]["parameters"])')
+typed '"torch_dtype": "bfloat16"' cpu-server bf16
+check "assert plan['states']['parameters'] * 2 == $fp32, plan['states']"
+typed '"dtype": "float16"' cpu-server bf16
+typed '"dtype": "bfloat16"' dgx2-v100 fp16
+typed '"dtype": null' cpu-server fp32
+sed 's/"torch_dtype": "float32"/"torch_dtype": 32/' "$data/gpt2/config.json" >config/config.json
+refuses 1 "config/config.json: 'torch_dtype': expected a string" --model config --cluster cpu-server
 
 # ---- Refused ----
 refuses 2 "says what to plan" "${dgx2[@]}"

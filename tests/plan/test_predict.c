@@ -487,6 +487,11 @@ static struct zn_plan_freedom all_free(void)
     return (struct zn_plan_freedom){.choices = zn_choices_open(), .micro_batch = true};
 }
 
+static struct zn_plan_freedom batch_given(void)
+{
+    return (struct zn_plan_freedom){.choices = zn_choices_open()};
+}
+
 /* With room for stage 0 it is taken; with less, the next one that fits, as in training. */
 static void the_first_that_fits_is_chosen(void **state)
 {
@@ -496,7 +501,7 @@ static void the_first_that_fits_is_chosen(void **state)
     size_t need[4];
     for (int stage = 0; stage <= 3; stage++) {
         struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
-        struct zn_plan_freedom f = all_free();
+        struct zn_plan_freedom f = batch_given();
         struct zn_prediction p;
         f.choices.stage = stage;
         assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
@@ -508,7 +513,7 @@ static void the_first_that_fits_is_chosen(void **state)
     assert_true(need[0] > need[1] && need[1] > need[2]);
     for (int stage = 0; stage <= 2; stage++) {
         struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
-        struct zn_plan_freedom f = all_free();
+        struct zn_plan_freedom f = batch_given();
         struct zn_prediction p;
         s.memory_limit = need[stage];
         assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
@@ -518,12 +523,37 @@ static void the_first_that_fits_is_chosen(void **state)
         zn_prediction_fini(&p);
     }
     struct zn_plan_setup s = setup_of(model, &cluster, 8, 1);
-    struct zn_plan_freedom f = all_free();
+    struct zn_plan_freedom f = batch_given();
     struct zn_prediction p;
     s.memory_limit = cluster.device.reserved + 4096;
     assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
     assert_false(p.fits);
     assert_true(s.engine.recompute && !s.engine.keep_logits && s.engine.offload.optimizer == ZN_TIER_NVME);
+    zn_prediction_fini(&p);
+    zn_model_destroy(model);
+}
+
+/* An open micro-batch, and activations where the optimizer left room for them, fill the memory of the first that fits. */
+static void what_memory_is_left_is_used(void **state)
+{
+    (void)state;
+    struct zn_cluster cluster = load("desktop-24gb");
+    const struct zn_shape gpt2_xl = {.layers = 48, .hidden = 1600, .heads = 25, .vocabulary = 50257};
+    zn_model *model;
+    struct zn_prediction p;
+    assert_int_equal(zn_shape_model(&gpt2_xl, 512, &model), ZN_OK);
+    struct zn_plan_setup s = setup_of(model, &cluster, 1, 1);
+    struct zn_plan_freedom f = batch_given();
+    s.engine.type = ZN_BF16;
+    s.engine.time = 512;
+    s.engine.micro_batch = 1;
+    assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
+    assert_true(p.fits && s.engine.offload.optimizer == ZN_TIER_HOST && !s.engine.recompute && s.engine.micro_batch == 1);
+    double given = p.tokens_per_second;
+    zn_prediction_fini(&p);
+    f = all_free();
+    assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
+    assert_true(p.fits && s.engine.micro_batch > 1 && p.tokens_per_second > given);
     zn_prediction_fini(&p);
     zn_model_destroy(model);
 }
@@ -571,7 +601,7 @@ static void the_largest_that_fits_is_found(void **state)
     struct zn_cluster cluster = load("desktop-24gb");
     const struct zn_family family = {.hidden = 512, .heads = 8, .vocabulary = 1000};
     struct zn_plan_setup s = setup_of(NULL, &cluster, 1, 1);
-    struct zn_plan_freedom f = all_free();
+    struct zn_plan_freedom f = batch_given();
     f.choices.optimizer = f.choices.parameters = f.choices.gradients = f.choices.activations = ZN_TIER_DEVICE;
     f.choices.tile_bytes = 0;
     struct zn_shape shape;
@@ -607,6 +637,7 @@ int main(void)
         cmocka_unit_test(efficiency_rises_with_the_batch),
         cmocka_unit_test(refuses_what_is_beyond_all_bytes),
         cmocka_unit_test(the_first_that_fits_is_chosen),
+        cmocka_unit_test(what_memory_is_left_is_used),
         cmocka_unit_test(the_fastest_that_fits_is_found),
         cmocka_unit_test(the_largest_that_fits_is_found),
     };
