@@ -6,7 +6,9 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 sources = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
-.PHONY: all setup configure test demo bench install clean format tidy help
+MINUTES ?= 10
+
+.PHONY: all setup configure test soak demo bench install clean format tidy help
 .DEFAULT_GOAL := all
 
 ## all       build the program: build/zinc
@@ -24,6 +26,10 @@ setup:
 ## test      all tests: release, sanitizers, fuzzers; ends with "N passed, N failed, N skipped"
 test: setup
 	@JOBS=$(JOBS) scripts/test.sh
+
+## soak      random configurations, kills, faults and fuzzers (MINUTES=10, SEED=, ONLY=)
+soak: all
+	@JOBS=$(JOBS) MINUTES=$(MINUTES) SEED=$(SEED) ONLY="$(ONLY)" scripts/soak.sh
 
 ## demo      train a small model on the text that comes with the repository
 demo: setup all

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""An error at every call site of a short run for storage, files and memory, one after the other: training with states on NVMe
+and checkpoints, and going on from one; on one rank and on two. Each run ends with a cause or goes on; after each, what was
+saved is whole, and from there the run comes to the weights it would have come to.
+
+A site is a distinct chain of callers (fail_sites.c). Its first call fails, then its last."""
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import checks
+import configurations
+import jobs
+import models
+
+EIO, ENOMEM = 5, 12
+REQUESTS = 2000  # more than a run here has
+SAMPLED_REQUESTS = 100
+
+
+class Scenario:
+    """A run that calls are failed in."""
+
+    def __init__(self, sweep, name, ranks, resumes):
+        self.sweep, self.name, self.ranks, self.resumes = sweep, name, ranks, resumes
+        self.begin = os.path.join(sweep.work, name + "-begin")  # what the output folder holds before
+
+    def words(self, folder, steps=4):
+        sweep = self.sweep
+        words = [sweep.zinc, "train", "--model", sweep.model, "--data", sweep.rows, "--seq-len", 48, "--threads", 1, "--steps",
+                 steps, "--lr", "1e-3", "--checkpoint-every", 2, "--stage", 3, "--offload-optimizer", "nvme", "--offload-param",
+                 "nvme", "--offload-gradients", "nvme", "--offload-activations", "nvme", "--tile-limit", 4096,
+                 "--allow-buffered-swap", "--output", os.path.join(folder, "run")]
+        if "--save" in sweep.flags:
+            words += ["--save", "all"]
+        if "--truncate-rows" in sweep.flags:
+            words.append("--truncate-rows")
+        return words + (["-n", self.ranks] if self.ranks > 1 else [])
+
+    def prepare(self):
+        """Makes the folder it begins with and the weights it ends with, and lists its sites."""
+        os.makedirs(self.begin)
+        if self.resumes:
+            self.must(jobs.run(self.words(self.begin, steps=2), self.begin))
+        folder = os.path.join(self.sweep.work, self.name + "-clean")
+        shutil.copytree(self.begin, folder)
+        sites = os.path.join(self.sweep.work, self.name + "-sites")
+        os.makedirs(sites)
+        self.must(jobs.run(self.start_words(folder), folder,
+                           {"SITES_LIST": sites, "LD_PRELOAD": self.sweep.library, "SITES_PROGRAM": self.sweep.program}))
+        self.expected = checks.weights_of(os.path.join(folder, "run"))
+        self.before = checks.weights_of(os.path.join(self.begin, "run"))
+        shutil.rmtree(folder)
+        faults = []
+        for who in sorted(os.listdir(sites)):
+            with open(os.path.join(sites, who), encoding="utf-8") as file:
+                for line in file:
+                    kind, site, count = line.split()[:3]
+                    for n in sorted({1, int(count)}):
+                        faults.append((self, kind, "%s:%s:%d:%d@%s" % (kind, site, n, ENOMEM if kind == "memory" else EIO, who)))
+        n_sites = len({(kind, word.split(":")[1], word.split("@")[1]) for _, kind, word in faults})
+        return n_sites, faults + [(self, "request", "%d:EIO" % k) for k in range(self.n_requests())]
+
+    def start_words(self, folder):
+        return self.words(folder) + (["--resume"] if self.resumes else [])
+
+    def n_requests(self):
+        """How many requests the storage gets: the first that nobody meets with, found by halving. A sample takes early ones."""
+        if self.sweep.seconds:
+            return SAMPLED_REQUESTS
+        low, high = 0, REQUESTS
+        while low < high:
+            middle = (low + high) // 2
+            folder = tempfile.mkdtemp(dir=self.sweep.work)
+            shutil.copytree(self.begin, folder, dirs_exist_ok=True)
+            result = jobs.run(self.start_words(folder), folder, {"ZINC_STORAGE_FAULT": "%d:EIO" % middle})
+            shutil.rmtree(folder)
+            low, high = (low, middle) if result.code == 0 else (middle + 1, high)
+        return low
+
+    def must(self, result):
+        if result.code != 0:
+            sys.exit("a run without a fault fails: %s\n%s" % (result.command(), result.err))
+
+
+class Sweep:
+    def __init__(self, options):
+        self.zinc, self.library = os.path.abspath(options.zinc), os.path.abspath(options.library)
+        self.program = os.path.basename(self.zinc)
+        self.source, self.seed = os.path.abspath(options.source), options.seed
+        self.seconds, self.end = options.seconds, None
+        self.work = tempfile.mkdtemp(prefix="sweep-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.guard, self.findings, self.made = threading.Lock(), [], {}
+        self.unmet = 0
+        self.flags = configurations.flags_of(jobs.run([self.zinc, "train", "--help"], self.work).out)
+
+    def prepare(self, n_ranks):
+        """The model, the rows and all faults, in an order of the seed."""
+        inputs = os.path.join(self.work, "inputs")
+        os.makedirs(inputs)
+        models.make(self.source, inputs)
+        self.rows, self.model = os.path.join(self.work, "rows.jsonl"), os.path.join(self.work, "model")
+        models.write_rows(self.rows, models.mixed, 12)
+        made = jobs.run([self.zinc, "train", "--model", os.path.join(inputs, "odd-gpt2"), "--from-scratch", "--data", self.rows,
+                         "--seq-len", 48, "--steps", 0, "--keep", 0, "--output", self.model], self.work)
+        if made.code != 0:
+            sys.exit("cannot make the model: " + made.err)
+        faults, n_sites = [], 0
+        for ranks in range(1, n_ranks + 1):
+            for resumes in (False, True):
+                name = "%s-%d" % ("resume" if resumes else "train", ranks)
+                n, more = Scenario(self, name, ranks, resumes).prepare()
+                n_sites += n
+                faults += more
+                print("%s: %d call sites, %d faults" % (name, n, len(more)), flush=True)
+        random.Random(self.seed).shuffle(faults)
+        self.end = time.monotonic() + self.seconds if self.seconds else None
+        return n_sites, faults
+
+    def cause_is_named(self, kind, result):
+        return re.search("memory|thread" if kind == "memory" else "Input/output error|memory|ring", result.err, re.I) is not None
+
+    def make(self, fault):
+        """One fault; what is wrong, in words, and the commands."""
+        scenario, kind, word = fault
+        folder = tempfile.mkdtemp(dir=self.work)
+        run, mark = os.path.join(folder, "run"), os.path.join(folder, "mark")
+        shutil.copytree(scenario.begin, folder, dirs_exist_ok=True)
+        environment = {"ZINC_STORAGE_FAULT": word} if kind == "request" else {
+            "FAIL_SITE": word, "FAIL_MARK": mark, "LD_PRELOAD": self.library, "SITES_PROGRAM": self.program}
+        result = jobs.run(scenario.start_words(folder), folder, environment)
+        found = checks.ends_well(result)
+        if not found and result.code != 0 and not self.cause_is_named(kind, result):
+            found.append("the cause is lost: " + result.err[-300:])
+        weights = checks.weights_of(run)
+        if weights not in (scenario.expected, scenario.before) or (result.code == 0 and weights != scenario.expected):
+            if weights is not None or result.code == 0:
+                found.append("the model is another")
+        problems, _ = checks.verify(self.zinc, run, folder)
+        found += problems
+        if result.code != 0 and not problems:
+            again = jobs.run(scenario.words(folder) + ["--resume"], folder, name="again")
+            if again.code != 0 or again.hung:
+                found.append("does not go on: " + again.err[-300:])
+            elif checks.weights_of(run) != scenario.expected:
+                found.append("goes on to other weights")
+        met = kind == "request" or os.path.exists(mark)
+        place = self.place(mark) if found and kind != "request" and met else ""
+        shutil.rmtree(folder)
+        return found, met, place, result
+
+    def place(self, mark):
+        """The functions of a site, from the mark that the failed call left."""
+        with open(mark, encoding="utf-8") as file:
+            addresses = file.readline().split()[1:]
+        try:
+            lines = subprocess.run(["addr2line", "-f", "-s", "-e", self.zinc] + addresses, capture_output=True, text=True,
+                                   check=False).stdout.splitlines()
+        except OSError:
+            return " ".join(addresses)
+        return " < ".join(lines[::2])
+
+    def run_all(self, faults):
+        while True:
+            with self.guard:
+                if not faults or (self.end and time.monotonic() > self.end):
+                    return
+                fault = faults.pop()
+            found, met, place, result = self.make(fault)
+            with self.guard:
+                self.made[fault[1]] = self.made.get(fault[1], 0) + 1
+                self.unmet += not met
+                for text in found:
+                    self.findings.append(text)
+                    print("FINDING %s %s [%s]: %s\n  %s" % (fault[0].name, fault[2], place, text, result.command()), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--zinc", required=True)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--library", required=True, help="libfail_sites.so")
+    parser.add_argument("--seconds", type=float, default=0, help="a sample of the seed; 0: every site")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--ranks", type=int, default=2, help="up to so many")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    os.nice(10)
+    sweep = Sweep(options)
+    try:
+        n_sites, faults = sweep.prepare(options.ranks)
+        n_faults = len(faults)
+        workers = [threading.Thread(target=sweep.run_all, args=(faults,)) for _ in range(options.jobs)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        jobs.end_all()
+        shutil.rmtree(sweep.work, ignore_errors=True)
+    print("%d call sites; %d of %d faults made (%s), %d of them not met with, %d findings" % (
+        n_sites, sum(sweep.made.values()), n_faults, ", ".join("%d %s" % (n, kind) for kind, n in sorted(sweep.made.items())),
+        sweep.unmet, len(sweep.findings)))
+    return 1 if sweep.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
