@@ -47,6 +47,13 @@ void zn_event_set(zn_event *event, zn_status status, const char *message, double
     pthread_mutex_unlock(&event->lock);
 }
 
+zn_status zn_event_fail(zn_event *event, zn_status status)
+{
+    if (event && status != ZN_OK)
+        zn_event_set(event, status, zn_error_message(), 0);
+    return status;
+}
+
 bool zn_event_poll(zn_event *event, double seconds)
 {
     struct timespec end;

@@ -28,6 +28,10 @@ void zn_event_reset(zn_event *event);
 /* Ends the event. `message` is the failure's text, or NULL. */
 void zn_event_set(zn_event *event, zn_status status, const char *message, double time);
 
+/* For a submission that failed: whoever waits for its event hears of the failure. Returns the status; ZN_OK, and an event
+ * that is NULL, are left alone. */
+zn_status zn_event_fail(zn_event *event, zn_status status);
+
 /* Whether the event is set; sleeps for it no longer than `seconds`. */
 bool zn_event_poll(zn_event *event, double seconds);
 

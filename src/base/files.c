@@ -38,6 +38,25 @@ zn_status zn_path_join(const char *folder, const char *name, char **path)
     return ZN_OK;
 }
 
+zn_status zn_path_look(const char *path, bool *found)
+{
+    struct stat s;
+    bool there = stat(path, &s) == 0;
+    if (!there && errno != ENOENT && errno != ENOTDIR)
+        return zn_fail(ZN_ERR_IO, "%s: cannot look at it: %s", path, strerror(errno));
+    *found = there;
+    return ZN_OK;
+}
+
+zn_status zn_folder_holds(const char *folder, const char *name, bool *found)
+{
+    char *path;
+    ZN_TRY(zn_path_join(folder, name, &path));
+    zn_status status = zn_path_look(path, found);
+    free(path);
+    return status;
+}
+
 /* Reads to the end of the file, also of a pipe, whose size nobody knows before. */
 static zn_status read_all(int fd, const char *path, size_t max_bytes, char **data, size_t *n_bytes)
 {

@@ -11,6 +11,10 @@
 bool zn_file_exists(const char *path);   /* anything but a folder */
 bool zn_folder_exists(const char *path);
 
+/* Whether there is something of this name, file or folder. What cannot be looked at is a failure, not an absence. */
+zn_status zn_folder_holds(const char *folder, const char *name, bool *found);
+zn_status zn_path_look(const char *path, bool *found);
+
 /* folder/name; the caller frees it. */
 zn_status zn_path_join(const char *folder, const char *name, char **path);
 

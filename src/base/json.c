@@ -347,7 +347,7 @@ zn_status zn_json_print(const zn_json *root, char **text)
 {
     char *printed = json_dumps(root->document, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     if (!printed)
-        return zn_fail(ZN_ERR_MEMORY, "%s: cannot print it again", root->name);
+        return zn_fail(ZN_ERR_MEMORY, "%s: no memory to print it again", root->name);
     *text = printed;
     return ZN_OK;
 }

@@ -51,6 +51,8 @@ static zn_status parse_source(const char *data, size_t n_bytes, const struct sou
 
 static zn_status fail_parse(const struct source *source, const json_error_t *error)
 {
+    if (!error->text[0] || json_error_code(error) == json_error_out_of_memory) /* jansson does not always say so */
+        return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", source->name);
     if (source->first_line > 0)
         return zn_fail(ZN_ERR_INPUT, "%s:%lld: not valid JSON: column %d: %s", source->name,
                        (long long)(source->first_line + error->line - 1), error->column, zn_shown(error->text).text);

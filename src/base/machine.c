@@ -1,6 +1,7 @@
 /* Cores and memory of the machine. */
 #include "base/machine.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -96,7 +97,7 @@ static zn_status read_memory(const char *root, struct zn_machine *m)
 {
     char text[8192];
     if (!machine_file_read(root, "/proc/meminfo", text, sizeof text))
-        return zn_fail(ZN_ERR_IO, "%s/proc/meminfo: cannot be read", root);
+        return zn_fail(ZN_ERR_IO, "%s/proc/meminfo: cannot be read: %s", root, strerror(errno));
     m->memory_total = memory_field(text, "MemTotal");
     m->memory_available = memory_field(text, "MemAvailable");
     if (!m->memory_total)

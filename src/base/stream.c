@@ -171,7 +171,7 @@ zn_status zn_stream_submit(zn_stream *s, const struct zn_task *task)
     }
     struct queued *q = malloc(sizeof *q);
     if (!q)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for a task");
+        return zn_event_fail(task->done, zn_fail(ZN_ERR_MEMORY, "no memory for a task"));
     q->task = *task;
     q->next = NULL;
     pthread_mutex_lock(&s->lock);

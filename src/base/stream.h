@@ -20,7 +20,7 @@ struct zn_task {
     void *arg;                   /* belongs to the stream until `done` is set */
     double seconds;              /* what it takes in virtual time */
     zn_event *after[ZN_TASK_AFTER]; /* NULL-padded; a failed one fails the task unrun */
-    zn_event *done;              /* set when the task ends; may be NULL */
+    zn_event *done;              /* set when the task ends, or could not be submitted; may be NULL */
     struct zn_mark mark;         /* where its time is noted */
 };
 

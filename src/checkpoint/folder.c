@@ -50,7 +50,9 @@ zn_status zn_checkpoints_list(const char *folder, int64_t **steps, size_t *n_ste
 {
     char **names = NULL;
     size_t n_names = 0, n = 0;
-    if (zn_folder_exists(folder))
+    bool found;
+    ZN_TRY(zn_path_look(folder, &found));
+    if (found)
         ZN_TRY(zn_folder_list(folder, &names, &n_names));
     int64_t *list = malloc((n_names + 1) * sizeof *list);
     for (size_t i = 0; list && i < n_names; i++)

@@ -29,8 +29,9 @@ static zn_status read_file(zn_hub_files *f, const char *folder, int i)
 {
     char *path;
     ZN_TRY(zn_path_join(folder, NAMES[i], &path));
-    zn_status status = ZN_OK;
-    if (i == CONFIG || zn_file_exists(path))
+    bool found = true;
+    zn_status status = i == CONFIG ? ZN_OK : zn_path_look(path, &found);
+    if (status == ZN_OK && found)
         status = zn_file_read(path, i == CONFIG ? MAX_CONFIG_BYTES : MAX_FILE_BYTES, &f->data[i], &f->n_bytes[i]);
     free(path);
     if (!f->for_writing && i != CONFIG) {

@@ -63,14 +63,11 @@ void zn_checkpoint_close(zn_checkpoint *c)
 
 /* ---- The newest whole one ---- */
 
-static bool holds(const char *folder, const char *name)
+/* Whether the folder is itself a checkpoint, whole or not. */
+static zn_status is_checkpoint(const char *folder, bool *is_one)
 {
-    char *path;
-    if (zn_path_join(folder, name, &path) != ZN_OK)
-        return false;
-    bool found = zn_file_exists(path) || zn_folder_exists(path);
-    free(path);
-    return found;
+    ZN_TRY(zn_folder_holds(folder, ZN_CONTENTS_NAME, is_one));
+    return *is_one ? ZN_OK : zn_folder_holds(folder, ZN_STATE_NAME, is_one);
 }
 
 /* Opens it on every rank; each holds its share of the blocks to their hashes. */
@@ -140,12 +137,9 @@ static zn_status find_newest(zn_comm *comm, const char *folder, const int64_t *s
 static zn_status list_steps(const char *from, char **folder, int64_t **steps, size_t *n_steps)
 {
     char *inner;
-    ZN_TRY(zn_path_join(from, ZN_CHECKPOINTS, &inner));
-    if (!zn_folder_exists(inner)) {
-        free(inner);
-        if (!(inner = strdup(from)))
-            return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", from);
-    }
+    bool found;
+    ZN_TRY(zn_folder_holds(from, ZN_CHECKPOINTS, &found));
+    ZN_TRY(zn_path_join(from, found ? ZN_CHECKPOINTS : "", &inner));
     zn_status status = zn_checkpoints_list(inner, steps, n_steps);
     if (status != ZN_OK) {
         free(inner);
@@ -163,7 +157,8 @@ zn_status zn_checkpoint_find(zn_comm *comm, const char *from, void (*note)(void 
     int64_t *steps = NULL;
     size_t n_steps = 0;
     *checkpoint = NULL;
-    bool is_one = looks && (holds(from, ZN_CONTENTS_NAME) || holds(from, ZN_STATE_NAME));
+    bool is_one = false;
+    ZN_TRY(zn_comm_agree(comm, looks ? is_checkpoint(from, &is_one) : ZN_OK));
     ZN_TRY(share_path(comm, is_one ? from : NULL, path));
     if (path[0])
         return open_together(comm, path, checkpoint);

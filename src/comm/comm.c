@@ -95,7 +95,7 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
         .mark = mark_of(comm, &gather->tag, sent),
     };
     comm->sent[gather->tag.kind] += sent;
-    return comm->ops->start(comm, &request, done);
+    return zn_event_fail(done, comm->ops->start(comm, &request, done));
 }
 
 zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event *done)
@@ -124,7 +124,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .mark = mark_of(comm, &reduce->tag, sent),
     };
     comm->sent[reduce->tag.kind] += sent;
-    return comm->ops->start(comm, &request, done);
+    return zn_event_fail(done, comm->ops->start(comm, &request, done));
 }
 
 zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void *all)

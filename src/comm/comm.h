@@ -80,7 +80,7 @@ zn_status zn_comm_alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared)
 void zn_comm_free(zn_comm *comm, struct zn_shared *shared); /* collective; blocks */
 
 /* Collective; do not block. The struct is copied; `done` is set when this rank has its result and
- * what it gave may change. */
+ * what it gave may change. A call that fails has begun nothing on this rank, and fails `done` too. */
 zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done);
 zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event *done);
 

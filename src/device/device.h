@@ -120,7 +120,7 @@ static inline zn_status zn_device_read(zn_device *d, void *dst, zn_addr src, siz
 static inline zn_status zn_device_record(zn_device *d, zn_event *done)
 {
     zn_event_reset(done);
-    return d->ops->record(d, done);
+    return zn_event_fail(done, d->ops->record(d, done));
 }
 
 static inline zn_status zn_device_wait(zn_device *d, zn_event *event)
@@ -133,14 +133,14 @@ static inline zn_status zn_device_copy_out(zn_device *d, const struct zn_transfe
 {
     zn_event_reset(transfer->done);
     d->bytes_out += transfer->n_bytes;
-    return d->ops->copy_out(d, transfer);
+    return zn_event_fail(transfer->done, d->ops->copy_out(d, transfer));
 }
 
 static inline zn_status zn_device_copy_in(zn_device *d, const struct zn_transfer *transfer)
 {
     zn_event_reset(transfer->done);
     d->bytes_in += transfer->n_bytes;
-    return d->ops->copy_in(d, transfer);
+    return zn_event_fail(transfer->done, d->ops->copy_in(d, transfer));
 }
 
 /* One typed call for each kernel: zn_run_gemm(device, &args). */

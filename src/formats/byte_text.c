@@ -1,30 +1,24 @@
 /* When text may be taken as bytes. */
 #include "formats/byte_text.h"
 
-#include <stdlib.h>
-
 #include "base/files.h"
 
 enum { N_BYTES = 256 };
 
-static bool holds(const char *folder, const char *name)
+zn_status zn_folder_has_tokenizer(const char *folder, bool *found)
 {
-    char *path;
-    if (zn_path_join(folder, name, &path) != ZN_OK)
-        return false;
-    bool found = zn_file_exists(path);
-    free(path);
-    return found;
-}
-
-bool zn_folder_has_tokenizer(const char *folder)
-{
-    return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model") || holds(folder, "vocab.json");
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+    *found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !*found; i++)
+        ZN_TRY(zn_folder_holds(folder, names[i], found));
+    return ZN_OK;
 }
 
 zn_status zn_byte_text_check(const char *folder, int64_t vocabulary, bool asked)
 {
-    if (zn_folder_has_tokenizer(folder))
+    bool found;
+    ZN_TRY(zn_folder_has_tokenizer(folder, &found));
+    if (found)
         return asked ? zn_fail(ZN_ERR_USAGE, "--byte-tokenizer: %s has a tokenizer; leave the flag off", folder) : ZN_OK;
     if (vocabulary == N_BYTES || vocabulary == N_BYTES + 1)
         return ZN_OK;

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-bool zn_folder_has_tokenizer(const char *folder);
+zn_status zn_folder_has_tokenizer(const char *folder, bool *found);
 
 /* Before text is read for the model of a folder: without a tokenizer only where the vocabulary is that of bytes, 256, or 257 with
  * the end of the text, or where --byte-tokenizer asks for it; a tokenizer that is there is not passed over. */

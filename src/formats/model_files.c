@@ -171,13 +171,18 @@ static zn_status open_folder(zn_model_files *set)
     zn_status status = zn_path_join(set->folder, single, &single_path);
     if (status == ZN_OK)
         status = zn_path_join(set->folder, "model.safetensors.index.json", &index_path);
+    bool has_single = false, has_index = false;
+    if (status == ZN_OK)
+        status = zn_path_look(single_path, &has_single);
+    if (status == ZN_OK)
+        status = zn_path_look(index_path, &has_index);
     if (status != ZN_OK)
         goto done;
-    if (zn_file_exists(single_path)) {
+    if (has_single) {
         status = open_files(set, &single, 1);
         if (status == ZN_OK)
             status = collect_tensors(set);
-    } else if (zn_file_exists(index_path)) {
+    } else if (has_index) {
         status = open_sharded(set, index_path);
     } else {
         status = fail_nothing_there(set->folder);

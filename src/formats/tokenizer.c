@@ -158,13 +158,16 @@ static zn_status load_config(const char *folder, zn_tokenizer *t)
     zn_json *root;
     size_t n;
     zn_status status = ZN_OK;
+    bool found;
     ZN_TRY(zn_path_join(folder, "chat_template.jinja", &path));
-    if (zn_file_exists(path))
+    status = zn_path_look(path, &found);
+    if (status == ZN_OK && found)
         status = zn_file_read(path, MAX_TEMPLATE, &t->chat_template, &n);
     free(path);
     ZN_TRY(status);
     ZN_TRY(zn_path_join(folder, "tokenizer_config.json", &path));
-    if (zn_file_exists(path)) {
+    status = zn_path_look(path, &found);
+    if (status == ZN_OK && found) {
         status = zn_json_load_file(path, MAX_FILE, &root);
         if (status == ZN_OK) {
             status = read_config(root, t);

@@ -2,7 +2,7 @@
 #include "storage/private.h"
 
 /* Takes the request where it is sound. */
-static zn_status start(zn_storage *s, struct storage_request *r)
+static zn_status check_and_start(zn_storage *s, struct storage_request *r)
 {
     r->mark = (struct zn_mark){.timeline = s->timeline,
                                .track = ZN_TRACK_NVME,
@@ -21,6 +21,11 @@ static zn_status start(zn_storage *s, struct storage_request *r)
     else
         s->bytes_read += r->n_bytes;
     return ZN_OK;
+}
+
+static zn_status start(zn_storage *s, struct storage_request *r)
+{
+    return zn_event_fail(r->done, check_and_start(s, r));
 }
 
 zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,

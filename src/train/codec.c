@@ -19,8 +19,10 @@ struct zn_codec {
 zn_status zn_codec_open(const char *folder, int64_t vocabulary, bool byte_tokenizer, zn_codec **codec)
 {
     zn_tokenizer *tokenizer = NULL;
+    bool found;
     ZN_TRY(zn_byte_text_check(folder, vocabulary, byte_tokenizer));
-    if (zn_folder_has_tokenizer(folder))
+    ZN_TRY(zn_folder_has_tokenizer(folder, &found));
+    if (found)
         ZN_TRY(zn_tokenizer_open(folder, &tokenizer));
     zn_codec *c = calloc(1, sizeof *c);
     if (!c) {

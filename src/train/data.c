@@ -303,8 +303,10 @@ static zn_status open_all(struct opening *o)
 zn_status zn_run_open_data(const struct zn_run *run, const struct zn_data_options *options, struct zn_data *data)
 {
     int64_t vocabulary = run->model->module->vocabulary;
-    struct opening o = {.run = run, .options = options, .vocabulary = vocabulary,
-                        .bytes = !zn_folder_has_tokenizer(options->folder), .config_end = vocabulary > 256 ? 256 : -1};
+    bool found;
+    ZN_TRY(zn_folder_has_tokenizer(options->folder, &found));
+    struct opening o = {.run = run, .options = options, .vocabulary = vocabulary, .bytes = !found,
+                        .config_end = vocabulary > 256 ? 256 : -1};
     if (!o.bytes)
         ZN_TRY(zn_config_end_of_text(run->config, &o.config_end));
     o.end_of_text = o.config_end;

@@ -8,15 +8,6 @@
 #include "base/files.h"
 #include "base/text.h"
 
-static zn_status holds(const char *folder, const char *name, bool *found)
-{
-    char *path;
-    ZN_TRY(zn_path_join(folder, name, &path));
-    *found = zn_file_exists(path) || zn_folder_exists(path);
-    free(path);
-    return ZN_OK;
-}
-
 static bool same_folder(const char *a, const char *b)
 {
     char real_a[PATH_MAX], real_b[PATH_MAX];
@@ -33,7 +24,7 @@ zn_status zn_output_check(const char *folder, const char *model_folder, bool ove
         return zn_fail(ZN_ERR_USAGE, "--output %s: is the model's own folder; name another", folder);
     for (size_t i = 0; i < sizeof signs / sizeof signs[0] && !overwrite; i++) {
         bool found;
-        ZN_TRY(holds(folder, signs[i], &found));
+        ZN_TRY(zn_folder_holds(folder, signs[i], &found));
         if (found)
             return zn_fail(ZN_ERR_USAGE, "--output %s: holds a run already (%s); go on with --resume, replace it with "
                            "--overwrite, or give another folder", folder, signs[i]);
@@ -156,8 +147,8 @@ zn_status zn_output_finished(const char *folder, int64_t *steps)
     char *path;
     zn_json *root = NULL;
     *steps = ZN_OUTPUT_NO_MODEL;
-    ZN_TRY(holds(folder, "model.safetensors", &has_model));
-    ZN_TRY(holds(folder, "model.safetensors.index.json", &has_index));
+    ZN_TRY(zn_folder_holds(folder, "model.safetensors", &has_model));
+    ZN_TRY(zn_folder_holds(folder, "model.safetensors.index.json", &has_index));
     if (!has_model && !has_index)
         return ZN_OK;
     ZN_TRY(zn_path_join(folder, "run.json", &path));

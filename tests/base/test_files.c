@@ -111,6 +111,21 @@ static void quoted_text_is_json(void **state)
     zn_text_fini(&text);
 }
 
+static void what_cannot_be_looked_at_is_not_absent(void **state)
+{
+    (void)state;
+    bool found;
+    char name[300];
+    OK(zn_folder_create(in_folder("looked-at")));
+    OK(zn_folder_holds(test_folder, "looked-at", &found));
+    assert_true(found);
+    OK(zn_folder_holds(test_folder, "gone", &found));
+    assert_false(found);
+    memset(name, 'x', sizeof name - 1); /* longer than a name can be */
+    name[sizeof name - 1] = '\0';
+    FAILS(zn_folder_holds(test_folder, name, &found), ZN_ERR_IO, test_folder, "cannot look at it: File name too long");
+}
+
 static void shown_names_fit_one_line(void **state)
 {
     (void)state;
@@ -136,6 +151,7 @@ int main(void)
         cmocka_unit_test(whole_files_are_read_and_written),
         cmocka_unit_test(a_new_file_appears_whole_or_not_at_all),
         cmocka_unit_test(a_short_file_is_an_error),
+        cmocka_unit_test(what_cannot_be_looked_at_is_not_absent),
         cmocka_unit_test(quoted_text_is_json),
         cmocka_unit_test(shown_names_fit_one_line),
     };

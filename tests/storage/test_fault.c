@@ -185,6 +185,24 @@ static void a_file_that_ends_is_an_error(void **state)
     }
 }
 
+/* Whoever waits for the event of a request that was not taken would wait for ever. */
+static void a_request_that_is_not_taken_fails_its_event(void **state)
+{
+    (void)state;
+    struct zn_storage_options o = lab_options(ZN_STORAGE_THREADS, BYTES);
+    unsigned char *memory = lab_memory(BYTES);
+    zn_storage *s = lab_create(&o);
+    zn_event done;
+    zn_clock clock = {0};
+    zn_event_init(&done);
+    FAILS(zn_storage_write(s, BYTES, memory, BLOCK, NULL, &done), ZN_ERR_INTERNAL, "beyond its", "bytes");
+    assert_true(zn_event_poll(&done, 0));
+    FAILS(zn_event_wait(&done, &clock), ZN_ERR_INTERNAL, "beyond its", "bytes");
+    zn_event_fini(&done);
+    zn_storage_destroy(s);
+    free(memory);
+}
+
 static void the_environment_plants_faults(void **state)
 {
     (void)state;
@@ -220,6 +238,7 @@ int main(void)
         cmocka_unit_test(after_a_failure_nothing_more_begins),
         cmocka_unit_test(a_failure_is_its_requests_alone),
         cmocka_unit_test(a_file_that_ends_is_an_error),
+        cmocka_unit_test(a_request_that_is_not_taken_fails_its_event),
         cmocka_unit_test(the_environment_plants_faults),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
