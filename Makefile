@@ -8,7 +8,7 @@ sources = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
 MINUTES ?= 10
 
-.PHONY: all setup configure test soak demo bench install clean format tidy help
+.PHONY: all setup configure test soak faults demo bench install clean format tidy help
 .DEFAULT_GOAL := all
 
 ## all       build the program: build/zinc
@@ -30,6 +30,11 @@ test: setup
 ## soak      random configurations, kills, faults and fuzzers (MINUTES=10, SEED=, ONLY=)
 soak: all
 	@JOBS=$(JOBS) MINUTES=$(MINUTES) SEED=$(SEED) ONLY="$(ONLY)" scripts/soak.sh
+
+## faults    an error at every call site of a short run for memory, files and storage, one after the other
+faults: all
+	@cmake --build build -j $(JOBS) --target fail_sites >/dev/null
+	@python3 tests/soak/sweep.py --zinc build/zinc --source . --library build/tests/libfail_sites.so
 
 ## demo      train a small model on the text that comes with the repository
 demo: setup all

@@ -80,8 +80,9 @@ static zn_status count_cores(const char *root, const char *list, struct zn_machi
 static zn_status read_cores(const char *root, struct zn_machine *m)
 {
     char text[8192], list[4096];
-    if (!machine_file_read(root, "/proc/self/status", text, sizeof text) ||
-        !field_of(text, "Cpus_allowed_list", list, sizeof list))
+    if (!machine_file_read(root, "/proc/self/status", text, sizeof text))
+        return zn_fail(ZN_ERR_IO, "%s/proc/self/status: cannot be read: %s", root, strerror(errno));
+    if (!field_of(text, "Cpus_allowed_list", list, sizeof list))
         return zn_fail(ZN_ERR_IO, "%s/proc/self/status: no Cpus_allowed_list", root);
     ZN_TRY(count_cores(root, list, m));
     m->cpu_quota = cgroup_cpu_quota(root);

@@ -161,9 +161,9 @@ static zn_status start_worker(struct start *s, int rank, int n_ranks)
     MPI_Comm local = MPI_COMM_NULL;
     int n_local = 0, *ranks = NULL;
     struct worker *w = NULL;
-    zn_status status = find_node(rank, &local, &n_local, &ranks);
-    if (status == ZN_OK)
-        status = worker_create(s->clock, rank, n_ranks, ranks, n_local, &w);
+    /* A rank that fails here has left the others of its node inside a collective: it ends the job, as it cannot agree. */
+    ZN_TRY(find_node(rank, &local, &n_local, &ranks));
+    zn_status status = worker_create(s->clock, rank, n_ranks, ranks, n_local, &w);
     free(ranks);
     s->worker = w;
     ZN_TRY(agree_by_mpi(status, n_ranks));

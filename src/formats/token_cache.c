@@ -1,6 +1,7 @@
 /* Keys, and files of tokens with their masks. */
 #include "formats/token_cache.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,10 +59,9 @@ static zn_status add_file(XXH3_state_t *state, const struct zn_data_file *file)
     uint64_t n_bytes;
     struct stat s;
     ZN_TRY(zn_file_open(file->path, &fd, &n_bytes));
-    int result = fstat(fd, &s);
+    zn_status status = fstat(fd, &s) == 0 ? ZN_OK : zn_fail(ZN_ERR_IO, "%s: cannot read its time: %s", file->path, strerror(errno));
     close(fd);
-    if (result != 0)
-        return zn_fail(ZN_ERR_IO, "%s: cannot read its time", file->path);
+    ZN_TRY(status);
     const int64_t facts[] = {file->kind, (int64_t)n_bytes, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
     add_bytes(state, file->path, strlen(file->path));
     add_bytes(state, facts, sizeof facts);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A sample of the fault sweep: an error at call sites for storage, files and memory of a short run, each of which ends with a
-# cause or goes on, and leaves what was saved whole. `make soak` and tests/soak/sweep.py without --seconds take every site.
+# cause or goes on, and leaves what was saved whole. `make faults` takes every site.
 # test_fault_sweep.sh ZINC SOURCE BUILD
 set -u
 library=$3/tests/libfail_sites.so

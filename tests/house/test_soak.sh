@@ -1,8 +1,8 @@
 #!/bin/bash
-# The soak run works: a handful of its configurations, kills and faults, and the replay of one of them.
-# test_soak.sh ZINC SOURCE BUILD
+# The soak run works: a handful of its configurations, kills and faults, the replay of one of them, and a program whose
+# configurations differ from their references is found out. test_soak.sh ZINC SOURCE BUILD
 set -u
-library=$3/tests/libfail_sites.so
+zinc=$1 source_folder=$2 library=$3/tests/libfail_sites.so
 [ -e "$library" ] || { echo "skipped: no $library"; exit 77; }
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
@@ -10,20 +10,40 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# soak FLAGS…
-soak()
+fail()
 {
-    PYTHONDONTWRITEBYTECODE=1 python3 "$2/tests/soak/soak.py" --zinc "$1" --source "$2" --library "$library" --kept "$work" \
-        --minutes 0 --seed 1 "${@:3}" >"$work/out" 2>&1 && return
-    echo "FAIL: $(cat "$work/out")"
+    echo "FAIL $*"
     failures=$((failures + 1))
 }
 
-soak "$1" "$2"
-grep -q "^seed 1: [5-9] configurations, [0-9]* refused, [1-9][0-9]* kills, [1-9][0-9]* faults" "$work/out" ||
-    { echo "FAIL: the counts: $(tail -1 "$work/out")"; failures=$((failures + 1)); }
-tail -1 "$work/out"
-soak "$1" "$2" --only 0
-grep -q "^seed 1: 1 configurations, 0 refused, 0 kills, 0 faults" "$work/out" ||
-    { echo "FAIL: the replay: $(tail -1 "$work/out")"; failures=$((failures + 1)); }
+# soak ZINC FLAGS…: its words are in $work/out
+soak()
+{
+    local program=$1
+    shift
+    PYTHONDONTWRITEBYTECODE=1 python3 "$source_folder/tests/soak/soak.py" --zinc "$program" --source "$source_folder" \
+        --library "$library" --kept "$work/kept" --minutes 0 --seed 1 "$@" >"$work/out" 2>&1
+}
+
+soak "$zinc" || fail "a handful: $(cat "$work/out")"
+grep -q "^seed 1: 5 configurations, [0-9]* refused, [1-9][0-9]* kills, 1 faults" "$work/out" ||
+    fail "the counts: $(tail -1 "$work/out")"
+grep "^seed 1: " "$work/out"
+[ -e "$work/kept" ] && [ -n "$(ls "$work/kept")" ] && fail "something is kept: $(ls "$work/kept")"
+
+soak "$zinc" --only 0 || fail "the replay: $(cat "$work/out")"
+grep -q "^seed 1: 1 configurations, 0 refused, 0 kills, 0 faults" "$work/out" || fail "the replay: $(tail -1 "$work/out")"
+
+# Configurations name folders for swap, references do not.
+mkdir "$work/other"
+cat >"$work/other/zinc" <<END
+#!/bin/bash
+case " \$* " in *" --nvme-path "*) set -- "\$@" --eps 1e-2 ;; esac
+exec "$zinc" "\$@"
+END
+chmod +x "$work/other/zinc"
+soak "$work/other/zinc" --only 0 && fail "other weights were not found: $(cat "$work/out")"
+grep -q "FINDING 0 (configuration): .*differ\|FINDING 0 (configuration): step" "$work/out" || fail "other weights: $(cat "$work/out")"
+grep -q "make soak SEED=1 ONLY=0 " "$work/out" || fail "no word on the replay: $(cat "$work/out")"
+[ -s "$work/kept/1/0/commands" ] || fail "no commands are kept"
 exit $((failures > 0))

@@ -64,7 +64,7 @@ class Item:
             shutil.rmtree(kept, ignore_errors=True)
             shutil.move(self.folder, kept)
             with open(os.path.join(kept, "commands"), "w", encoding="utf-8") as file:
-                file.write("\n".join(self.commands) + "\n")
+                file.write(self.soak.as_kept(self.index, "\n".join(self.commands) + "\n"))
             with open(os.path.join(kept, "findings"), "w", encoding="utf-8") as file:
                 file.write("\n".join(self.findings) + "\n")
         shutil.rmtree(self.folder, ignore_errors=True)

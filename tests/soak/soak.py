@@ -18,25 +18,26 @@ import jobs
 import models
 
 COUNTS = ("configurations", "refused", "kills", "faults", "fuzz runs")
-DRY = 12  # items of a run without minutes
+DRY = 8  # items of a run without minutes
 
 
 class Soak:
     """What all items share."""
 
     def __init__(self, options):
-        self.zinc, self.source = os.path.abspath(options.zinc), os.path.abspath(options.source)
+        self.source = os.path.abspath(options.source)
         self.seed, self.fuzz_seconds = options.seed, options.fuzz_seconds
-        self.library = os.path.abspath(options.library)
-        self.fuzzers = sorted(path for path in glob.glob(os.path.join(options.fuzzers, "fuzz_*"))
+        self.fuzzers = sorted(path for path in glob.glob(os.path.join(os.path.abspath(options.fuzzers), "fuzz_*"))
                               if os.access(path, os.X_OK) and os.path.isfile(path)) if options.fuzzers else []
         self.kept = os.path.join(os.path.abspath(options.kept), str(self.seed))
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.work = tempfile.mkdtemp(prefix="soak-", dir=memory)
         self.disk = tempfile.mkdtemp(prefix="soak-")
-        self.folder = os.path.join(self.work, "inputs")
+        self.folder, self.originals = os.path.join(self.work, "inputs"), {}
         os.makedirs(self.folder)
         os.makedirs(self.kept, exist_ok=True)
+        # Copies: a build beside it changes nothing.
+        self.zinc, self.library = self.take(options.zinc), self.take(options.library)
         models.make(self.source, self.folder)
         text = jobs.run([self.zinc, "train", "--help"], self.work, name="help").out
         self.flags = configurations.flags_of(text)
@@ -44,6 +45,22 @@ class Soak:
         self.isas = [isa for isa in ("plain", "avx2", "avx512") if
                      jobs.run([self.zinc, "doctor"], self.work, {"ZINC_ISA": isa}, "doctor").code == 0]
         self.references = items.References(self)
+
+    def take(self, path):
+        self.originals[os.path.join(self.work, os.path.basename(path))] = os.path.abspath(path)
+        return shutil.copy(path, self.work)
+
+    def as_kept(self, index, text):
+        """Commands with the paths that stay: of the program, of the inputs and of the item."""
+        kept = os.path.join(self.kept, "inputs")
+        if not os.path.isdir(kept):
+            shutil.copytree(self.folder, kept, dirs_exist_ok=True)
+        places = dict(self.originals)
+        places[self.folder] = kept
+        places[os.path.join(self.work, "item-%d" % index)] = os.path.join(self.kept, str(index))
+        for place in sorted(places, key=len, reverse=True):
+            text = text.replace(place, places[place])
+        return text
 
     def data(self, name):
         return models.data_path(self.source, self.folder, name)
@@ -86,6 +103,8 @@ class Progress:
 
     def add(self, item):
         with self.guard:
+            if self.stopped:
+                return  # its processes were ended
             for key, n in item.counts.items():
                 self.counts[key] += n
             if item.refusal is not None:

@@ -3,7 +3,7 @@
 and checkpoints, and going on from one; on one rank and on two. Each run ends with a cause or goes on; after each, what was
 saved is whole, and from there the run comes to the weights it would have come to.
 
-A site is a distinct chain of callers (fail_sites.c). Its first call fails, then its last."""
+A site is a distinct chain of callers (fail_sites.c)."""
 import argparse
 import os
 import random
@@ -58,15 +58,22 @@ class Scenario:
         self.expected = checks.weights_of(os.path.join(folder, "run"))
         self.before = checks.weights_of(os.path.join(self.begin, "run"))
         shutil.rmtree(folder)
-        faults = []
+        found = {}  # (kind, site): [(process, count)…]
         for who in sorted(os.listdir(sites)):
             with open(os.path.join(sites, who), encoding="utf-8") as file:
                 for line in file:
                     kind, site, count = line.split()[:3]
-                    for n in sorted({1, int(count)}):
-                        faults.append((self, kind, "%s:%s:%d:%d@%s" % (kind, site, n, ENOMEM if kind == "memory" else EIO, who)))
-        n_sites = len({(kind, word.split(":")[1], word.split("@")[1]) for _, kind, word in faults})
-        return n_sites, faults + [(self, "request", "%d:EIO" % k) for k in range(self.n_requests())]
+                    found.setdefault((kind, site), []).append((who, int(count)))
+        return len(found), self.faults_at(found) + [(self, "request", "%d:EIO" % k) for k in range(self.n_requests())]
+
+    def faults_at(self, found):
+        """Of one rank the first and the last call of each site; of several the first on one of them."""
+        rng, faults = random.Random(self.sweep.seed), []
+        for (kind, site), processes in sorted(found.items()):
+            who, count = rng.choice(processes)
+            for n in sorted({1, count if self.ranks == 1 else 1}):
+                faults.append((self, kind, "%s:%s:%d:%d@%s" % (kind, site, n, ENOMEM if kind == "memory" else EIO, who)))
+        return faults
 
     def start_words(self, folder):
         return self.words(folder) + (["--resume"] if self.resumes else [])
@@ -92,11 +99,12 @@ class Scenario:
 
 class Sweep:
     def __init__(self, options):
-        self.zinc, self.library = os.path.abspath(options.zinc), os.path.abspath(options.library)
-        self.program = os.path.basename(self.zinc)
         self.source, self.seed = os.path.abspath(options.source), options.seed
         self.seconds, self.end = options.seconds, None
         self.work = tempfile.mkdtemp(prefix="sweep-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        # Copies: a build beside it changes nothing.
+        self.zinc, self.library = shutil.copy(options.zinc, self.work), shutil.copy(options.library, self.work)
+        self.program = os.path.basename(self.zinc)
         self.guard, self.findings, self.made = threading.Lock(), [], {}
         self.unmet = 0
         self.flags = configurations.flags_of(jobs.run([self.zinc, "train", "--help"], self.work).out)
