@@ -6,6 +6,6 @@ set -u
 library=$3/tests/libfail_sites.so
 [ -e "$library" ] || { echo "skipped: no $library"; exit 77; }
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
-ranks=2
+ranks="1 2"
 command -v mpirun >/dev/null || ranks=1
 exec python3 "$2/tests/soak/sweep.py" --zinc "$1" --source "$2" --library "$library" --ranks $ranks --seconds 20

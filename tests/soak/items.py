@@ -84,8 +84,8 @@ class References:
         with lock:
             if "result" not in made:
                 made["result"] = self.make(base, item)
-        if made["result"] is None:
-            raise Refused("the reference")
+        if isinstance(made["result"], str):
+            raise Refused(made["result"])
         return made["result"]
 
     def make(self, base, item):
@@ -95,7 +95,7 @@ class References:
         out = os.path.join(folder, "run")
         result = jobs.run([self.soak.zinc, "train"] + words + configurations.reference_words(base) + ["--output", out], folder)
         item.note("the reference: " + result.command())
-        made = None
+        made = result.err
         if result.code == 0 and not result.hung:
             probe = jobs.run([self.soak.zinc, "train"] + words + configurations.limit_words(base, 1) +
                              ["--output", os.path.join(folder, "probe")], folder, name="probe")

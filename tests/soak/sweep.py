@@ -109,7 +109,7 @@ class Sweep:
         self.unmet = 0
         self.flags = configurations.flags_of(jobs.run([self.zinc, "train", "--help"], self.work).out)
 
-    def prepare(self, n_ranks):
+    def prepare(self, numbers_of_ranks):
         """The model, the rows and all faults, in an order of the seed."""
         inputs = os.path.join(self.work, "inputs")
         os.makedirs(inputs)
@@ -121,7 +121,7 @@ class Sweep:
         if made.code != 0:
             sys.exit("cannot make the model: " + made.err)
         faults, n_sites = [], 0
-        for ranks in range(1, n_ranks + 1):
+        for ranks in numbers_of_ranks:
             for resumes in (False, True):
                 name = "%s-%d" % ("resume" if resumes else "train", ranks)
                 n, more = Scenario(self, name, ranks, resumes).prepare()
@@ -133,7 +133,7 @@ class Sweep:
         return n_sites, faults
 
     def cause_is_named(self, kind, result):
-        return re.search("memory|thread" if kind == "memory" else "Input/output error|memory|ring", result.err, re.I) is not None
+        return re.search("memory|thread" if kind == "memory" else "Input/output error|memory|ring", checks.cause_of(result), re.I) is not None
 
     def make(self, fault):
         """One fault; what is wrong, in words, and the commands."""
@@ -197,7 +197,7 @@ def main():
     parser.add_argument("--library", required=True, help="libfail_sites.so")
     parser.add_argument("--seconds", type=float, default=0, help="a sample of the seed; 0: every site")
     parser.add_argument("--seed", default="1")
-    parser.add_argument("--ranks", type=int, default=2, help="up to so many")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     os.nice(10)
