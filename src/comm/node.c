@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/private.h"
+
 enum {
     SPINS = 64,             /* before sleeping: about a microsecond */
     LOOK_AROUND_MS = 100,   /* a sleeper wakes to look for failures */
@@ -179,13 +181,31 @@ zn_status node_disagree(int rank, const struct comm_asked *asked, int other_rank
     return zn_fail(ZN_ERR_INTERNAL, "ranks disagree: %s, %s", texts[0], texts[1]);
 }
 
+/* A rank that failed comes to the agreement at the end while others are still on the way: what it brings is the cause. */
+static zn_status failure_brought(const struct comm_node *node, int local)
+{
+    struct comm_vote vote;
+    if (node_asked(node, local)->op != COMM_AGREE)
+        return ZN_OK;
+    memcpy(&vote, node_mailbox(node, local), sizeof vote);
+    zn_status status = (zn_status)vote.status;
+    return status == ZN_OK ? ZN_OK : zn_context(zn_fail_text(status, vote.text), "rank %d", node->ranks[local]);
+}
+
+static zn_status tell_difference(const struct comm_node *node, int local, const struct comm_asked *mine)
+{
+    ZN_TRY(failure_brought(node, local));
+    ZN_TRY(failure_brought(node, node->me));
+    return node_disagree(node->ranks[node->me], mine, node->ranks[local], node_asked(node, local));
+}
+
 zn_status node_wait_ready(struct comm_node *node, int local, const struct comm_asked *mine)
 {
     struct slot *slot = &node->control->slots[local];
     ZN_TRY(wait_for_word(node, slot, &slot->ready, mine->sequence));
     if (node_same(mine, &slot->asked))
         return ZN_OK;
-    zn_status status = node_disagree(node->ranks[node->me], mine, node->ranks[local], &slot->asked);
+    zn_status status = tell_difference(node, local, mine);
     node_fail(node, status, zn_error_message());
     return node_check(node);
 }

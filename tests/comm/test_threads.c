@@ -266,6 +266,24 @@ static void ask_for_different_things(const struct world *w)
     CHECK(strstr(zn_error_message(), "gather") && strstr(zn_error_message(), "agreement"));
 }
 
+/* Rank 1 fails in the middle and comes to the agreement at the end; the others go on with what comes before it. */
+static void fail_on_the_way(const struct world *w)
+{
+    struct zn_shared part;
+    if (w->rank == 1)
+        CHECK(zn_comm_agree(w->comm, zn_fail(ZN_ERR_MEMORY, "no memory for a table")) == ZN_ERR_MEMORY);
+    else
+        CHECK(zn_comm_alloc(w->comm, 64, &part) == ZN_ERR_MEMORY);
+    CHECK(strcmp(zn_error_message(), "rank 1: no memory for a table") == 0);
+}
+
+static void a_failure_on_the_way_to_an_agreement_is_the_cause(void **state)
+{
+    (void)state;
+    on_ranks(2, fail_on_the_way);
+    on_ranks(4, fail_on_the_way);
+}
+
 static void allocate_different_sizes(const struct world *w)
 {
     struct zn_shared part;
@@ -374,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_failure_that_is_agreed_upon_stays_as_it_is),
         cmocka_unit_test(one_rank_speaks),
         cmocka_unit_test(a_failed_source_fails_all_ranks),
+        cmocka_unit_test(a_failure_on_the_way_to_an_agreement_is_the_cause),
         cmocka_unit_test(ranks_that_disagree_are_told_by_name),
         cmocka_unit_test(requests_outside_the_memory_are_refused),
         cmocka_unit_test(random_requests_under_load),
