@@ -40,9 +40,10 @@ static zn_status add_contents(XXH3_state_t *state, const char *folder, const cha
     char *path, *data;
     size_t n;
     ZN_TRY(zn_path_join(folder, name, &path));
-    zn_status status = ZN_OK;
+    bool found;
+    zn_status status = zn_path_look(path, &found);
     add_bytes(state, name, strlen(name));
-    if (zn_file_exists(path)) {
+    if (status == ZN_OK && found) {
         status = zn_file_read(path, (size_t)1 << 30, &data, &n);
         if (status == ZN_OK) {
             add_bytes(state, data, n);
@@ -152,7 +153,12 @@ zn_status zn_token_cache_open(const char *folder, const struct zn_cache_key *key
     *found = false;
     ZN_TRY(cache_path(folder, key, part, ".mask", &mask_path));
     zn_status status = cache_path(folder, key, part, ".bin", &c.path);
-    if (status == ZN_OK && zn_file_exists(mask_path) && zn_file_exists(c.path)) {
+    bool has_mask = false, has_tokens = false;
+    if (status == ZN_OK)
+        status = zn_path_look(mask_path, &has_mask);
+    if (status == ZN_OK)
+        status = zn_path_look(c.path, &has_tokens);
+    if (status == ZN_OK && has_mask && has_tokens) {
         status = zn_file_open(c.path, &c.ids_fd, &ids_bytes);
         if (status == ZN_OK)
             status = zn_file_open(mask_path, &c.mask_fd, &mask_bytes);
