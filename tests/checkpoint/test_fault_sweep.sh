@@ -8,4 +8,4 @@ library=$3/tests/libfail_sites.so
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 ranks="1 2"
 command -v mpirun >/dev/null || ranks=1
-exec python3 "$2/tests/soak/sweep.py" --zinc "$1" --source "$2" --library "$library" --ranks $ranks --seconds 20
+exec python3 "$2/tests/soak/sweep.py" --zinc "$1" --source "$2" --library "$library" --ranks $ranks --sample 48

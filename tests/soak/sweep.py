@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 import checks
 import configurations
@@ -40,9 +39,7 @@ class Scenario:
                  "--allow-buffered-swap", "--output", os.path.join(folder, "run")]
         if "--save" in sweep.flags:
             words += ["--save", "all"]
-        if "--truncate-rows" in sweep.flags:
-            words.append("--truncate-rows")
-        return words + (["-n", self.ranks] if self.ranks > 1 else [])
+        return words + sweep.row_words + (["-n", self.ranks] if self.ranks > 1 else [])
 
     def prepare(self):
         """Makes the folder it begins with and the weights it ends with, and lists its sites."""
@@ -80,7 +77,7 @@ class Scenario:
 
     def n_requests(self):
         """How many requests the storage gets: the first that nobody meets with, found by halving. A sample takes early ones."""
-        if self.sweep.seconds:
+        if self.sweep.sample:
             return SAMPLED_REQUESTS
         low, high = 0, REQUESTS
         while low < high:
@@ -100,7 +97,7 @@ class Scenario:
 class Sweep:
     def __init__(self, options):
         self.source, self.seed = os.path.abspath(options.source), options.seed
-        self.seconds, self.end = options.seconds, None
+        self.sample = options.sample
         self.work = tempfile.mkdtemp(prefix="sweep-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
         # Copies: a build beside it changes nothing.
         self.zinc, self.library = shutil.copy(options.zinc, self.work), shutil.copy(options.library, self.work)
@@ -108,6 +105,7 @@ class Sweep:
         self.guard, self.findings, self.made = threading.Lock(), [], {}
         self.unmet = 0
         self.flags = configurations.flags_of(jobs.run([self.zinc, "train", "--help"], self.work).out)
+        self.row_words = ["--truncate-rows"] if "--truncate-rows" in self.flags else []
 
     def prepare(self, numbers_of_ranks):
         """The model, the rows and all faults, in an order of the seed."""
@@ -117,7 +115,7 @@ class Sweep:
         self.rows, self.model = os.path.join(self.work, "rows.jsonl"), os.path.join(self.work, "model")
         models.write_rows(self.rows, models.mixed, 12)
         made = jobs.run([self.zinc, "train", "--model", os.path.join(inputs, "odd-gpt2"), "--from-scratch", "--data", self.rows,
-                         "--seq-len", 48, "--steps", 0, "--keep", 0, "--output", self.model], self.work)
+                         "--seq-len", 48, "--steps", 0, "--keep", 0, "--output", self.model] + self.row_words, self.work)
         if made.code != 0:
             sys.exit("cannot make the model: " + made.err)
         faults, n_sites = [], 0
@@ -129,8 +127,7 @@ class Sweep:
                 faults += more
                 print("%s: %d call sites, %d faults" % (name, n, len(more)), flush=True)
         random.Random(self.seed).shuffle(faults)
-        self.end = time.monotonic() + self.seconds if self.seconds else None
-        return n_sites, faults
+        return n_sites, faults[:self.sample] if self.sample else faults
 
     def cause_is_named(self, kind, result):
         return re.search("memory|thread" if kind == "memory" else "Input/output error|memory|ring", checks.cause_of(result), re.I) is not None
@@ -178,7 +175,7 @@ class Sweep:
     def run_all(self, faults):
         while True:
             with self.guard:
-                if not faults or (self.end and time.monotonic() > self.end):
+                if not faults:
                     return
                 fault = faults.pop()
             found, met, place, result = self.make(fault)
@@ -195,7 +192,7 @@ def main():
     parser.add_argument("--zinc", required=True)
     parser.add_argument("--source", required=True)
     parser.add_argument("--library", required=True, help="libfail_sites.so")
-    parser.add_argument("--seconds", type=float, default=0, help="a sample of the seed; 0: every site")
+    parser.add_argument("--sample", type=int, default=0, help="so many faults, drawn by the seed; 0: all")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--jobs", type=int, default=2)
@@ -204,7 +201,6 @@ def main():
     sweep = Sweep(options)
     try:
         n_sites, faults = sweep.prepare(options.ranks)
-        n_faults = len(faults)
         workers = [threading.Thread(target=sweep.run_all, args=(faults,)) for _ in range(options.jobs)]
         for worker in workers:
             worker.start()
@@ -213,8 +209,8 @@ def main():
     finally:
         jobs.end_all()
         shutil.rmtree(sweep.work, ignore_errors=True)
-    print("%d call sites; %d of %d faults made (%s), %d of them not met with, %d findings" % (
-        n_sites, sum(sweep.made.values()), n_faults, ", ".join("%d %s" % (n, kind) for kind, n in sorted(sweep.made.items())),
+    print("%d call sites; %d faults (%s), %d of them not met with, %d findings" % (
+        n_sites, sum(sweep.made.values()), ", ".join("%d %s" % (n, kind) for kind, n in sorted(sweep.made.items())),
         sweep.unmet, len(sweep.findings)))
     return 1 if sweep.findings else 0
 
