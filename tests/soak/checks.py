@@ -23,7 +23,8 @@ def is_refused(result):
 
 def reason(text):
     """A refusal without its numbers and notes, so that equal ones can be counted."""
-    lines = [line for line in text.splitlines() if REFUSED.search(line)] or text.splitlines()[-1:] or [""]
+    lines = [line for line in text.splitlines() if REFUSED.search(line)]
+    lines += [line for line in text.splitlines() if not NOTE.search(line)] + [""]
     return re.sub(r"[0-9][0-9.,]*", "N", lines[0])[:110]
 
 
