@@ -20,13 +20,11 @@ zn_status zn_byte_text_check(const char *folder, int64_t vocabulary, bool asked)
     ZN_TRY(zn_folder_has_tokenizer(folder, &found));
     if (found)
         return asked ? zn_fail(ZN_ERR_USAGE, "--byte-tokenizer: %s has a tokenizer; leave the flag off", folder) : ZN_OK;
-    if (vocabulary == N_BYTES || vocabulary == N_BYTES + 1)
+    if (asked || vocabulary == N_BYTES || vocabulary == N_BYTES + 1)
         return ZN_OK;
     if (vocabulary < N_BYTES)
         return zn_fail(ZN_ERR_INPUT, "%s: no tokenizer.json to encode text with, and a vocabulary of %lld is too small for "
                        "bytes; add the model's tokenizer files", folder, (long long)vocabulary);
-    if (!asked)
-        return zn_fail(ZN_ERR_INPUT, "%s: no tokenizer.json to encode text with; add the model's tokenizer files, or take "
-                       "each byte as an id with --byte-tokenizer", folder);
-    return ZN_OK;
+    return zn_fail(ZN_ERR_INPUT, "%s: no tokenizer.json to encode text with; add the model's tokenizer files, or take "
+                   "each byte as an id with --byte-tokenizer", folder);
 }

@@ -138,7 +138,7 @@ grep -qF -- "--byte-tokenizer" eval.err || fail "eval of bytes: $(cat eval.err)"
 equal "bytes of a text and its end, in windows of 8" "$(value windows eval.json)" 7
 model tiny 101
 folder=tiny
-refused "tiny: no tokenizer.json to encode text with, and a vocabulary of 101 is too small for bytes" --data text.txt --byte-tokenizer
+refused "text as bytes needs a vocabulary of 256, the model has 101" --data text.txt --byte-tokenizer
 folder=words
 refused "--byte-tokenizer: words has a tokenizer" --data text.txt --byte-tokenizer
 printf '{"text":"a"}\n\n{"txt":"b"}\n' >wrong.jsonl

@@ -55,6 +55,7 @@ static void open_world(struct world *w, const char *const *paths, size_t n_paths
     zn_run_init(&w->run, w->comm, &(struct zn_train_listener){.self = w, .note = hear});
     OK(zn_run_open_model(&w->run, MODEL, false, &seq_len));
     OK(zn_run_measure(&w->run, 1, 0));
+    w->run.byte_tokenizer = true;
     const struct zn_data_options options = {
         .folder = MODEL, .paths = paths, .n_paths = n_paths, .may_encode = true, .packing = packing};
     OK(zn_run_open_data(&w->run, &options, &w->data));
@@ -270,6 +271,7 @@ static void train_once(const char *model, int64_t seq_len, const char *rows, con
     o.clip = 0;
     o.threads = 1;
     o.keep = 0;
+    o.byte_tokenizer = true;
     OK(zn_train(&o));
 }
 
