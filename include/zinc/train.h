@@ -21,7 +21,9 @@ struct zn_step_report {
     int64_t targets; /* those of them that count */
     bool skipped;
     const char *reason;        /* of a skipped step */
-    double eval_loss;          /* NaN when not evaluated at this step */
+    bool evaluated;            /* the held-out data, at this step */
+    double eval_loss;          /* then; may be not finite */
+    const char *eval_reason;   /* why it is not finite; NULL: it is */
     size_t device_bytes, host_bytes, nvme_bytes; /* peaks of the ledger */
     size_t resident_bytes;     /* peak of the process */
     uint64_t comm_bytes;       /* sent by this rank in this step */
@@ -160,11 +162,12 @@ struct zn_eval_options {
 };
 
 struct zn_eval_result {
-    double loss, perplexity;
+    double loss, perplexity; /* not finite where a window's loss is not */
     int64_t windows, examples; /* examples of rows */
     int64_t tokens;            /* processed, without padding */
     int64_t targets;           /* those of them that count */
     bool is_shown;             /* by this rank */
+    char reason[96];           /* why the loss is not finite; empty: it is */
 };
 
 ZN_API void zn_eval_options_init(struct zn_eval_options *options);

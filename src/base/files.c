@@ -124,6 +124,40 @@ zn_status zn_file_open(const char *path, int *fd, uint64_t *n_bytes)
     return ZN_OK;
 }
 
+/* Whether a file that is there may be written. A pipe is not opened: it would wait for its reader. */
+static bool is_writable(const char *path, mode_t mode)
+{
+    if (S_ISDIR(mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    if (!S_ISREG(mode))
+        return access(path, W_OK) == 0;
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Whether a file can be made there. EEXIST: a link to a file that is not there yet. */
+static bool is_creatable(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return errno == EEXIST;
+    close(fd);
+    unlink(path);
+    return true;
+}
+
+zn_status zn_file_check_writable(const char *flag, const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) == 0 ? is_writable(path, s.st_mode) : is_creatable(path))
+        return ZN_OK;
+    return zn_fail(ZN_ERR_USAGE, "%s %s: cannot be written: %s", flag, path, strerror(errno));
+}
+
 zn_status zn_pread_all(int fd, const char *path, void *data, size_t n_bytes, uint64_t offset)
 {
     char *to = data;

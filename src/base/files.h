@@ -25,6 +25,9 @@ zn_status zn_file_read(const char *path, size_t max_bytes, char **data, size_t *
 /* Opens a regular file for reading; the caller closes fd. */
 zn_status zn_file_open(const char *path, int *fd, uint64_t *n_bytes);
 
+/* Fails where the file could not be written or made now; nothing of it is changed. `flag` names it in the message. */
+zn_status zn_file_check_writable(const char *flag, const char *path);
+
 /* Exactly n bytes at the offset; a file that ends before is an error. `path` is for messages. */
 zn_status zn_pread_all(int fd, const char *path, void *data, size_t n_bytes, uint64_t offset);
 zn_status zn_pwrite_all(int fd, const char *path, const void *data, size_t n_bytes, uint64_t offset);

@@ -1,6 +1,7 @@
 /* JSON on its way out. */
 #include "base/json_text.h"
 
+#include <math.h>
 #include <string.h>
 
 void zn_json_put_string(FILE *out, const char *text)
@@ -26,4 +27,12 @@ void zn_json_put_text(FILE *out, const char *text, size_t n_bytes)
             fputc(c, out);
     }
     fputc('"', out);
+}
+
+void zn_json_put_number(FILE *out, double value, int digits)
+{
+    if (isfinite(value))
+        fprintf(out, "%.*g", digits, value);
+    else
+        fputs("null", out);
 }

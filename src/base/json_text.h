@@ -1,4 +1,4 @@
-/* JSON on its way out: texts with what must be escaped. */
+/* JSON on its way out: texts with what must be escaped, numbers that JSON has. */
 #ifndef ZN_BASE_JSON_TEXT_H
 #define ZN_BASE_JSON_TEXT_H
 
@@ -10,5 +10,8 @@ void zn_json_put_string(FILE *out, const char *text);
 
 /* The same for a text that may hold NUL. */
 void zn_json_put_text(FILE *out, const char *text, size_t n_bytes);
+
+/* Writes the number with so many digits; one that is not finite is written as null. */
+void zn_json_put_number(FILE *out, double value, int digits);
 
 #endif

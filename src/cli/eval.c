@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/json_text.h"
 #include "cli/placement.h"
 #include "formats/jsonl.h"
 #include "zinc/train.h"
@@ -66,6 +67,31 @@ static void show_failure(void *self, const char *text, bool speaks)
         fprintf(stderr, "zinc eval: %s\n", text);
 }
 
+/* JSON has no numbers that are not finite: null stands for them, and the reason says why. */
+static void print_json(const struct zn_eval_result *r)
+{
+    printf("{\"loss\":");
+    zn_json_put_number(stdout, r->loss, 9);
+    printf(",\"perplexity\":");
+    zn_json_put_number(stdout, r->perplexity, 9);
+    printf(",\"windows\":%lld,\"examples\":%lld,\"tokens\":%lld,\"targets\":%lld", (long long)r->windows,
+           (long long)r->examples, (long long)r->tokens, (long long)r->targets);
+    if (r->reason[0]) {
+        printf(",\"reason\":");
+        zn_json_put_string(stdout, r->reason);
+    }
+    printf("}\n");
+}
+
+static void print_result(const struct zn_eval_result *r, bool as_json)
+{
+    if (as_json)
+        print_json(r);
+    else if (!r->reason[0])
+        printf("loss %.6f, perplexity %.4f over %lld windows, %lld examples, %lld tokens, %lld targets\n", r->loss,
+               r->perplexity, (long long)r->windows, (long long)r->examples, (long long)r->tokens, (long long)r->targets);
+}
+
 int zn_cli_eval(int argc, char **argv)
 {
     struct eval_flags f = {0};
@@ -99,11 +125,9 @@ int zn_cli_eval(int argc, char **argv)
         if (status == ZN_OK)
             status = zn_eval(&options, &result);
         if (status == ZN_OK && result.is_shown)
-            printf(f.json ? "{\"loss\":%.9g,\"perplexity\":%.9g,\"windows\":%lld,\"examples\":%lld,\"tokens\":%lld,"
-                            "\"targets\":%lld}\n"
-                          : "loss %.6f, perplexity %.4f over %lld windows, %lld examples, %lld tokens, %lld targets\n",
-                   result.loss, result.perplexity, (long long)result.windows, (long long)result.examples,
-                   (long long)result.tokens, (long long)result.targets);
+            print_result(&result, f.json);
+        if (status == ZN_OK && result.reason[0] && result.is_shown)
+            status = zn_fail(ZN_ERR_NUMERIC, "%s", result.reason);
         code = has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
     }
     zn_options_fini(&given, &f);

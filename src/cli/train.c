@@ -64,7 +64,7 @@ static const struct zn_option flags[] = {
     {.name = "--steps", .kind = ZN_OPTION_INT, .offset = AT(steps), .value = "N", .range = "[0, inf)",
      .otherwise = "one epoch, rounded up", .help = "Steps in all; 0 just writes the initial model."},
     {.name = "--epochs", .kind = ZN_OPTION_DOUBLE, .offset = AT(epochs), .value = "E", .initial = "1",
-     .range = "(0, inf)", .help = "Passes over the data, where --steps is not given."},
+     .range = "(0, 1e6]", .help = "Passes over the data, where --steps is not given."},
     {.name = "--micro-batch", .kind = ZN_OPTION_INT, .offset = AT(micro_batch), .value = "B", .initial = "1",
      .range = "[1, 1048576]", .help = "Windows computed at once."},
     {.name = "--accumulate", .kind = ZN_OPTION_INT, .offset = AT(accumulate), .value = "A", .initial = "1",
@@ -87,7 +87,7 @@ static const struct zn_option flags[] = {
     {.name = "--beta2", .kind = ZN_OPTION_DOUBLE, .offset = AT(beta2), .value = "X", .initial = "0.999",
      .range = "[0, 1)", .help = "Adam's decay of the square."},
     {.name = "--eps", .kind = ZN_OPTION_DOUBLE, .offset = AT(eps), .value = "X", .initial = "1e-8",
-     .range = "[0, inf)", .help = "Adam's epsilon."},
+     .range = "(0, inf)", .help = "Adam's epsilon."},
     {.name = "--weight-decay", .kind = ZN_OPTION_DOUBLE, .offset = AT(weight_decay), .value = "X", .initial = "0",
      .range = "[0, inf)", .help = "On parameters of two or more dimensions."},
     {.name = "--lr-schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(lr_schedule), .value = "NAME",
@@ -145,13 +145,13 @@ static const struct zn_option flags[] = {
     {.name = "--loss-scale", .kind = ZN_OPTION_STRING, .offset = AT(loss_scale), .value = "dynamic|X",
      .initial = "dynamic", .may_be_number = true, .help = "fp16: the loss scale."},
     {.name = "--loss-scale-init", .kind = ZN_OPTION_DOUBLE, .offset = AT(loss_scale_init), .value = "X",
-     .initial = "65536", .range = "(0, inf)", .help = "fp16: where the dynamic scale begins."},
+     .initial = "65536", .range = "[1e-30, 1e38]", .help = "fp16: where the dynamic scale begins."},
     {.name = "--loss-scale-window", .kind = ZN_OPTION_INT, .offset = AT(loss_scale_window), .value = "STEPS",
      .initial = "1000", .range = "[1, inf)", .help = "fp16: good steps until it doubles."},
     {.name = "--hysteresis", .kind = ZN_OPTION_INT, .offset = AT(hysteresis), .value = "N", .initial = "2",
      .range = "[1, inf)", .help = "fp16: overflows until it halves."},
     {.name = "--loss-scale-min", .kind = ZN_OPTION_DOUBLE, .offset = AT(loss_scale_min), .value = "X",
-     .initial = "1", .range = "(0, inf)", .help = "fp16: it does not fall below."},
+     .initial = "1", .range = "[1e-30, 1e38]", .help = "fp16: it does not fall below."},
     {.name = "--device", .kind = ZN_OPTION_CHOICE, .offset = AT(device), .value = "NAME", .initial = "cpu",
      .choices = "cpu sim opencl cuda", .not_yet = "sim opencl cuda", .help = "Where to compute."},
     {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
@@ -275,13 +275,23 @@ static void show_plan(void *self, const struct zn_plan_report *p)
     fflush(stdout);
 }
 
+static void show_held_out(const struct zn_step_report *s)
+{
+    if (s->evaluated && s->eval_reason)
+        printf(" held-out loss not finite: %s", s->eval_reason);
+    else if (s->evaluated)
+        printf(" held-out loss %.4f", s->eval_loss);
+}
+
 /* On a terminal one line that is written over; elsewhere a line a step. */
 static void show_step(void *self, const struct zn_step_report *s)
 {
     const struct screen *screen = self;
     char device[ZN_SIZE_TEXT];
     if (s->step == 0) { /* before the first */
-        printf("before training: held-out loss %.4f\n", s->eval_loss);
+        printf("before training:");
+        show_held_out(s);
+        putchar('\n');
         fflush(stdout);
         return;
     }
@@ -296,10 +306,10 @@ static void show_step(void *self, const struct zn_step_report *s)
     printf("  %s", zn_size_text(s->device_bytes, device));
     if (screen->is_terminal && s->step < s->steps)
         printf("  %d:%02d:%02d left", (int)(left / 3600), (int)fmod(left / 60, 60), (int)fmod(left, 60));
-    bool evaluated = !isnan(s->eval_loss);
-    if (evaluated)
-        printf("  held-out loss %.4f", s->eval_loss);
-    if (!screen->is_terminal || evaluated || s->step == s->steps)
+    if (s->evaluated)
+        putchar(' ');
+    show_held_out(s);
+    if (!screen->is_terminal || s->evaluated || s->step == s->steps)
         putchar('\n');
     zn_cli_flush(stdout);
 }
@@ -398,14 +408,22 @@ static struct zn_train_options options_of(const struct train_flags *f, const str
     return o;
 }
 
+/* "dynamic", or a number that is one in fp32. */
+static bool is_loss_scale(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    return strcmp(text, "dynamic") == 0 || (text[0] != ' ' && *end == '\0' && value >= 1e-30 && value <= 1e38);
+}
+
 static zn_status check(const struct train_flags *f)
 {
     char *end;
     ZN_TRY(zn_row_options_check(&(struct zn_row_options){.map = f->map.word, .n_map = f->map.n}));
     if (f->n_ranks > 0 && zn_comm_is_launched())
         return zn_fail(ZN_ERR_USAGE, "-n: mpirun or srun has started this process already; leave it off");
-    if (strcmp(f->loss_scale, "dynamic") != 0 && (!(strtod(f->loss_scale, &end) > 0) || *end))
-        return zn_fail(ZN_ERR_USAGE, "--loss-scale: '%s' is neither dynamic nor a positive number", f->loss_scale);
+    if (!is_loss_scale(f->loss_scale))
+        return zn_fail(ZN_ERR_USAGE, "--loss-scale: '%s' is neither dynamic nor a positive number of fp32", f->loss_scale);
     if (f->delayed_update && *f->delayed_update && (strtoll(f->delayed_update, &end, 10) < 0 || *end))
         return zn_fail(ZN_ERR_USAGE, "--delayed-update: '%s' is not a number of steps", f->delayed_update);
     return ZN_OK;

@@ -1,5 +1,6 @@
 /* Mean loss over data: `zinc eval`, and held-out data while training. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "train/agreement.h"
@@ -12,6 +13,7 @@
 struct share {
     double loss;
     int64_t n_tokens, n_targets;
+    int64_t bad; /* the first window of the first batch whose loss is not finite; -1: all are */
 };
 
 static zn_status evaluate_batch(struct zn_run *run, const zn_windows *windows, int64_t first, struct zn_host_batch *batch,
@@ -26,6 +28,8 @@ static zn_status evaluate_batch(struct zn_run *run, const zn_windows *windows, i
     ZN_TRY(filled);
     const struct zn_micro_batch view = zn_host_batch_view(batch);
     ZN_TRY(zn_engine_evaluate(run->engine, &view, &loss));
+    if (!isfinite(loss) && share->bad < 0)
+        share->bad = first;
     share->loss += loss;
     share->n_tokens += batch->n_tokens;
     share->n_targets += batch->n_targets;
@@ -49,10 +53,26 @@ static zn_status evaluate_share(struct zn_run *run, const struct zn_engine_optio
     return status;
 }
 
+/* Says where the loss stopped being a number, which is where to look. */
+static void explain(const struct share *sum, int64_t rows, struct zn_eval_result *result)
+{
+    long long first = (long long)sum->bad + 1, n = (long long)result->windows;
+    result->reason[0] = '\0';
+    if (isfinite(result->loss))
+        return;
+    if (sum->bad < 0)
+        snprintf(result->reason, sizeof result->reason, "the sum of the losses is not finite");
+    else if (rows == 1)
+        snprintf(result->reason, sizeof result->reason, "the loss of window %lld of %lld is not finite", first, n);
+    else
+        snprintf(result->reason, sizeof result->reason, "the loss of the %lld windows from window %lld of %lld is not finite",
+                 (long long)rows, first, n);
+}
+
 zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *options, const zn_windows *windows,
                           struct zn_eval_result *result)
 {
-    struct share mine = {0}, sum = {0};
+    struct share mine = {.bad = -1}, sum = {.bad = -1};
     run->is_evaluation_alike = false;
     ZN_TRY(evaluate_share(run, options, windows, &mine));
     int n_ranks = zn_comm_n_ranks(run->comm);
@@ -64,6 +84,8 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
         sum.loss += all[r].loss;
         sum.n_tokens += all[r].n_tokens;
         sum.n_targets += all[r].n_targets;
+        if (all[r].bad >= 0 && (sum.bad < 0 || all[r].bad < sum.bad))
+            sum.bad = all[r].bad;
     }
     free(all);
     ZN_TRY(status);
@@ -76,6 +98,7 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
     result->targets = sum.n_targets;
     result->loss = sum.loss / (double)sum.n_targets;
     result->perplexity = exp(result->loss);
+    explain(&sum, options->micro_batch, result);
     return ZN_OK;
 }
 

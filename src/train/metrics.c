@@ -2,7 +2,6 @@
 #include "train/metrics.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,9 +99,23 @@ static void put_memory(FILE *f, const struct zn_step_report *s, const zn_ledger 
             (unsigned long long)s->nvme_write_bytes);
 }
 
-zn_status zn_metrics_start(zn_metrics *m, double eval_loss)
+static void put_eval(FILE *f, const struct zn_step_report *s)
 {
-    fprintf(m->file, "{\"step\":0,\"eval_loss\":%.9g}\n", eval_loss);
+    if (!s->evaluated)
+        return;
+    fprintf(f, ",\"eval_loss\":");
+    zn_json_put_number(f, s->eval_loss, 9);
+    if (!s->eval_reason)
+        return;
+    fprintf(f, ",\"eval_reason\":");
+    zn_json_put_string(f, s->eval_reason);
+}
+
+zn_status zn_metrics_start(zn_metrics *m, const struct zn_step_report *s)
+{
+    fprintf(m->file, "{\"step\":0");
+    put_eval(m->file, s);
+    fprintf(m->file, "}\n");
     if (fflush(m->file) != 0 || ferror(m->file))
         return fail_log(m->path);
     return ZN_OK;
@@ -121,8 +134,7 @@ zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const z
     }
     fprintf(f, ",\"lr\":%.17g,\"scale\":%.9g,\"tokens\":%lld,\"targets\":%lld,\"seconds\":%.17g,\"tokens_per_second\":%.17g",
             s->lr, s->scale, (long long)s->tokens, (long long)s->targets, s->seconds, (double)s->tokens / s->seconds);
-    if (!isnan(s->eval_loss))
-        fprintf(f, ",\"eval_loss\":%.9g", s->eval_loss);
+    put_eval(f, s);
     put_memory(f, s, ledger);
     fprintf(f, "}\n");
     if (fflush(f) != 0 || ferror(f))

@@ -12,7 +12,7 @@ zn_status zn_metrics_create(const char *path, zn_metrics **metrics);
 /* Goes on with a log, which is cut back to the steps up to `step`; one that is not there is made. */
 zn_status zn_metrics_continue(const char *path, int64_t step, zn_metrics **metrics);
 /* The held-out loss before the first step. */
-zn_status zn_metrics_start(zn_metrics *metrics, double eval_loss);
+zn_status zn_metrics_start(zn_metrics *metrics, const struct zn_step_report *step);
 
 zn_status zn_metrics_step(zn_metrics *metrics, const struct zn_step_report *step,
                           const zn_ledger *ledger);

@@ -32,6 +32,26 @@ zn_status zn_output_check(const char *folder, const char *model_folder, bool ove
     return ZN_OK;
 }
 
+/* Whether the path is that of a file right in the folder. */
+static bool is_directly_in(const char *path, const char *folder)
+{
+    while (strncmp(path, "./", 2) == 0)
+        path += 2;
+    while (strncmp(folder, "./", 2) == 0)
+        folder += 2;
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    return strncmp(path, folder, n) == 0 && path[n] == '/' && path[n + 1] && !strchr(path + n + 1, '/');
+}
+
+zn_status zn_output_check_file(const char *flag, const char *path, const char *folder)
+{
+    if (!path || (!zn_folder_exists(folder) && is_directly_in(path, folder)))
+        return ZN_OK;
+    return zn_file_check_writable(flag, path);
+}
+
 static zn_status write_named(const char *folder, const char *name, const void *data, size_t n_bytes)
 {
     char *path;

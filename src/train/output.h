@@ -8,6 +8,10 @@
 /* A folder that holds a run is refused unless `overwrite`; the model's own folder always. */
 zn_status zn_output_check(const char *folder, const char *model_folder, bool overwrite);
 
+/* Fails, naming the flag, where the file could not be written; one right in the folder, which may be made yet, can. NULL is
+ * legal. */
+zn_status zn_output_check_file(const char *flag, const char *path, const char *folder);
+
 /* run.json: the resolved configuration, and whether the run has written its model; and its text, a JSON object. */
 zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
                               const struct zn_train_options *options,

@@ -183,10 +183,10 @@ static zn_status read_step(struct zn_report_log *log, zn_json *line)
 {
     int64_t step;
     ZN_TRY(zn_json_get_int(line, "step", 0, MAX_STEP, &step));
-    double at = (double)step, held_out = number_at(line, "eval_loss");
+    double at = (double)step;
     double tokens = number_at(line, "tokens"), targets = number_at(line, "targets"), seconds = number_at(line, "seconds");
-    if (!isnan(held_out)) /* most steps have none, and that is no gap */
-        zn_curve_add(&log->held_out, at, held_out);
+    if (zn_json_has(line, "eval_loss") || zn_json_has(line, "eval_reason")) /* most steps have none, and that is no gap */
+        zn_curve_add(&log->held_out, at, number_at(line, "eval_loss"));
     if (step == 0) /* what was held out, before the first */
         return ZN_OK;
     log->n_steps++;

@@ -7,6 +7,9 @@
 #include "train/training.h"
 #include "zinc/train.h"
 
+/* With it, steps of all windows are whole numbers that a double holds. */
+static const double MAX_EPOCHS = 1e6;
+
 void zn_train_options_init(struct zn_train_options *options)
 {
     *options = (struct zn_train_options){
@@ -139,6 +142,34 @@ zn_status settings_resolve_steps(struct training *t)
     return zn_saving_check_data(t->saving);
 }
 
+/* What the kernels take as fp32 must be a number there, too. */
+static zn_status check_numbers(const struct zn_train_options *o)
+{
+    const struct {
+        const char *flag;
+        double value;
+    } all[] = {{"--epochs", o->epochs},
+               {"--lr", o->lr},
+               {"--min-lr", o->min_lr},
+               {"--beta1", o->beta1},
+               {"--beta2", o->beta2},
+               {"--eps", o->eps},
+               {"--momentum", o->momentum},
+               {"--weight-decay", o->weight_decay},
+               {"--clip", o->clip},
+               {"--loss-scale", o->loss_scale},
+               {"--loss-scale-min", o->loss_scale_min}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!isfinite((float)all[i].value))
+            return zn_fail(ZN_ERR_USAGE, "%s %g: is not a finite number of fp32", all[i].flag, all[i].value);
+    if (!((float)o->eps > 0))
+        return zn_fail(ZN_ERR_USAGE, "--eps %g: must be above 0 in fp32: where a gradient is zero, Adam would divide zero by "
+                       "zero", o->eps);
+    if (o->epochs < 0 || o->epochs > MAX_EPOCHS)
+        return zn_fail(ZN_ERR_USAGE, "--epochs %g: is not in (0, %g]", o->epochs, MAX_EPOCHS);
+    return ZN_OK;
+}
+
 /* A gradient that is used up in backward can be neither clipped nor scaled back nor delayed. */
 static zn_status check_update(const struct zn_train_options *o)
 {
@@ -201,6 +232,7 @@ static zn_status check_save(const struct zn_train_options *o)
 zn_status settings_resolve(struct training *t)
 {
     ZN_TRY(check_save(&t->options));
+    ZN_TRY(check_numbers(&t->options));
     ZN_TRY(resolve_engine(t));
     return resolve_choices(t);
 }

@@ -1,7 +1,6 @@
 /* The training loop: opens what a run needs, plans, and runs the steps. */
 #include "zinc/train.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +79,14 @@ static zn_status open_log(struct training *t)
     return status;
 }
 
+/* Before any work: what is written at the end can be written. */
+static zn_status check_outputs(const struct zn_train_options *o)
+{
+    ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
+    ZN_TRY(zn_output_check_file("--log", o->log, o->output));
+    return zn_output_check_file("--trace", o->trace, o->output);
+}
+
 /* The model and the machine: no rank waits for another here. */
 static zn_status open_inputs(struct training *t)
 {
@@ -94,7 +101,7 @@ static zn_status open_inputs(struct training *t)
     ZN_TRY(settings_resolve_model(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
     if (zn_comm_rank(run->comm) == 0)
-        ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
+        ZN_TRY(check_outputs(o));
     return make_batches(t);
 }
 
@@ -270,18 +277,17 @@ static zn_status run_step(struct training *t, double lr, int64_t n_targets, stru
 }
 
 /* Data that cannot be evaluated leave the engine as it is. */
-static zn_status evaluate_if_due(struct training *t, int64_t step, double *loss)
+static zn_status evaluate_if_due(struct training *t, int64_t step, struct zn_step_report *report)
 {
     const struct zn_train_options *o = &t->options;
     bool due = step == 0 || step == o->steps || (o->eval_every > 0 && step % o->eval_every == 0);
-    *loss = NAN;
     if (!t->eval_windows || !due || t->failure != ZN_OK)
         return ZN_OK;
-    struct zn_eval_result result;
-    zn_status status = zn_run_evaluate(&t->run, &t->engine, t->eval_windows, &result);
-    if (status == ZN_OK)
-        *loss = result.loss;
-    else if (t->run.is_evaluation_alike)
+    zn_status status = zn_run_evaluate(&t->run, &t->engine, t->eval_windows, &t->held_out);
+    report->evaluated = status == ZN_OK;
+    report->eval_loss = t->held_out.loss;
+    report->eval_reason = t->held_out.reason[0] ? t->held_out.reason : NULL;
+    if (status != ZN_OK && t->run.is_evaluation_alike)
         remember(t, zn_context(status, "held-out data"));
     return t->run.is_evaluation_alike ? ZN_OK : status;
 }
@@ -306,7 +312,7 @@ static void write_log(struct training *t, const struct zn_step_report *report)
 {
     if (!t->metrics)
         return;
-    if ((report->step == 0 ? zn_metrics_start(t->metrics, report->eval_loss)
+    if ((report->step == 0 ? zn_metrics_start(t->metrics, report)
                            : zn_metrics_step(t->metrics, report, &t->run.ledger)) == ZN_OK)
         return;
     snprintf(t->log_failure, sizeof t->log_failure, "%s", zn_error_message());
@@ -333,7 +339,7 @@ static zn_status evaluate_at_start(struct training *t)
     struct zn_step_report report = {.step = 0, .steps = t->options.steps};
     if (!t->eval_windows || zn_saving_resumed_step(t->saving) >= 0)
         return ZN_OK;
-    ZN_TRY(evaluate_if_due(t, 0, &report.eval_loss));
+    ZN_TRY(evaluate_if_due(t, 0, &report));
     if (t->failure != ZN_OK)
         return stop_early(t, 0);
     write_log(t, &report);
@@ -406,9 +412,8 @@ static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
     ZN_TRY(compute_step(t, step, &verdict, &report));
     ZN_TRY(zn_tracing_after(tracing, step));
     zn_status status = is_last ? write_output(t) : ZN_OK;
-    report.eval_loss = NAN;
     if (status == ZN_OK)
-        status = evaluate_if_due(t, step + 1, &report.eval_loss);
+        status = evaluate_if_due(t, step + 1, &report);
     report_step(t, &report);
     ZN_TRY(status);
     if (is_last)

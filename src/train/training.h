@@ -23,6 +23,7 @@ struct training {
     const char *packing_name; /* what it comes to: stream where there are no examples */
     struct zn_data data, eval_data;
     zn_windows *windows, *eval_windows; /* eval: NULL where none are held out */
+    struct zn_eval_result held_out;     /* of the last evaluation */
     zn_metrics *metrics;
     zn_saving *saving;
     int64_t n_skipped; /* steps skipped in a row */

@@ -170,8 +170,5 @@ run traced "$data/gpt2" --steps 4 --trace traced.json --offload-optimizer nvme -
 trace traced 60 compute communication nvme
 run traced-one "$data/gpt2" --steps 1 --trace traced-one.json
 trace traced-one 60 compute
-"$zinc" train --model "$data/gpt2" --data "$data/tokens.bin" --seq-len 16 --steps 3 --output refused --trace /nowhere/t.json \
-    >/dev/null 2>err && fail "a trace that cannot be written was not refused"
-grep -q '^zinc train: /nowhere/t.json: cannot write the time line' err || fail "a trace that cannot be written: $(cat err)"
 
 exit $((failures > 0))
