@@ -94,6 +94,35 @@ static zn_status read_cores(const char *root, struct zn_machine *m)
     return ZN_OK;
 }
 
+/* The soft limit in a line "Max address space   2048000000   unlimited   bytes"; SIZE_MAX: none. */
+static size_t soft_limit(const char *text, const char *name)
+{
+    const char *line = strstr(text, name);
+    const char *p = line ? line + strlen(name) : "";
+    p += strspn(p, " ");
+    return *p >= '0' && *p <= '9' ? (size_t)strtoull(p, NULL, 10) : SIZE_MAX;
+}
+
+/* What the limits of the process itself leave. Both count what is mapped, whether it is used or not. */
+static size_t process_memory(const char *root)
+{
+    static const struct {
+        const char *limit, *mapped;
+    } both[] = {{"Max address space", "VmSize"}, {"Max data size", "VmData"}};
+    char limits[8192], status[8192];
+    size_t left = SIZE_MAX;
+    if (!machine_file_read(root, "/proc/self/limits", limits, sizeof limits) ||
+        !machine_file_read(root, "/proc/self/status", status, sizeof status))
+        return SIZE_MAX;
+    for (int i = 0; i < 2; i++) {
+        size_t limit = soft_limit(limits, both[i].limit), mapped = memory_field(status, both[i].mapped);
+        size_t rest = limit == SIZE_MAX ? SIZE_MAX : limit > mapped ? limit - mapped : 0;
+        if (rest < left)
+            left = rest;
+    }
+    return left;
+}
+
 static zn_status read_memory(const char *root, struct zn_machine *m)
 {
     char text[8192];
@@ -111,6 +140,9 @@ static zn_status read_memory(const char *root, struct zn_machine *m)
     m->memory_limit = m->memory_cgroup ? m->memory_cgroup : m->memory_total;
     if (m->memory_cgroup && left < m->memory_available)
         m->memory_available = left;
+    m->memory_process = process_memory(root);
+    if (m->memory_process < m->memory_available)
+        m->memory_available = m->memory_process;
     return ZN_OK;
 }
 

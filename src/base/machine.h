@@ -17,7 +17,9 @@ struct zn_machine {
     size_t memory_total;
     size_t memory_cgroup;    /* the tightest limit of its cgroups; 0: none */
     size_t memory_limit;     /* the smaller of the two above */
-    size_t memory_available; /* what can be taken now without swapping or being killed */
+    size_t memory_process;   /* what this process may still map by its own limits (RLIMIT_AS and RLIMIT_DATA, `ulimit -v`
+                              * and `-d`); SIZE_MAX: no limit */
+    size_t memory_available; /* what can be taken now without swapping, being killed or refused */
     char huge_pages[16];     /* transparent huge pages: always, madvise, never or unknown */
 };
 

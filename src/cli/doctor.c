@@ -70,6 +70,8 @@ static void print_machine(const struct doctor_facts *f)
            zn_size_text(m->memory_available, available));
     if (m->memory_cgroup)
         printf(", cgroup limit %s", zn_size_text(m->memory_cgroup, limit));
+    if (m->memory_process != SIZE_MAX)
+        printf(", limits of the process (ulimit) leave %s", zn_size_text(m->memory_process, limit));
     putchar('\n');
     line("huge pages", m->huge_pages);
 }
@@ -144,6 +146,10 @@ static void put_machine(const struct doctor_facts *f)
         printf("%zu,", m->memory_cgroup);
     else
         printf("null,");
+    if (m->memory_process != SIZE_MAX)
+        printf("\"process_memory\":%zu,", m->memory_process);
+    else
+        printf("\"process_memory\":null,");
     put_text("huge_pages", m->huge_pages);
     printf("}");
 }

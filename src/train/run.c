@@ -1,6 +1,8 @@
 /* Opening a model folder, planning, and putting it on the device. */
 #include "train/run.h"
 
+#include <malloc.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/size.h"
+#include "device/cpu/blas.h"
 #include "device/cpu/isa.h"
 #include "formats/hub_cache.h"
 #include "plan/vertical.h"
@@ -17,6 +20,8 @@ enum { CONFIG_BYTES = 16 * 1024 * 1024 };
 
 /* What the process needs beside the manifest: code, libraries, BLAS buffers, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
+
+enum { HELPER_THREADS = 12 }; /* of communication, storage, updates and checkpoints, at the most */
 
 void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listener *listener)
 {
@@ -138,6 +143,42 @@ zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_sc
     return zn_weights_check(run->model, run->files, warn_unknown, run, &run->style);
 }
 
+/* Address space that threads take beside the plan's bytes: their stacks, and the buffers of the BLAS. */
+static size_t mapped_for_threads(int n_threads)
+{
+    pthread_attr_t attributes;
+    size_t stack = 0;
+    if (pthread_getattr_default_np(&attributes) == 0) {
+        pthread_attr_getstacksize(&attributes, &stack);
+        pthread_attr_destroy(&attributes);
+    }
+    return zn_blas_reserved_bytes(n_threads) + (size_t)(n_threads + HELPER_THREADS) * stack;
+}
+
+/* Limits of the process count what is mapped, used or not. Ranks of a node map each other's shared memory, too. */
+static zn_status apply_process_limit(struct zn_run *run, bool is_given)
+{
+    size_t left = run->machine.memory_process, threads = mapped_for_threads(run->threads);
+    size_t n_local = (size_t)zn_comm_n_local(run->comm), least = threads + n_local * PROCESS_BYTES;
+    char text[3][ZN_SIZE_TEXT];
+    if (left == SIZE_MAX)
+        return ZN_OK;
+    mallopt(M_ARENA_MAX, 1); /* else each thread that allocates would reserve 64 MiB */
+    if (left <= least)
+        return zn_fail(ZN_ERR_MEMORY, "`ulimit -v` or `ulimit -d` leaves this process %s of address space; %d threads alone need "
+                       "%s: raise it by %s or more, or give fewer --threads", zn_size_text(left, text[0]), run->threads,
+                       zn_size_text(least, text[1]), zn_size_text(least - left + 1, text[2]));
+    size_t room = (left - threads) / n_local;
+    if (room >= run->memory_limit)
+        return ZN_OK;
+    if (is_given)
+        zn_run_note(run, "--memory-limit %s: `ulimit -v` or `ulimit -d` leaves no more than %s",
+                    zn_size_text(run->memory_limit, text[0]), zn_size_text(room, text[1]));
+    run->memory_limit = room;
+    run->process_is_limited = true;
+    return ZN_OK;
+}
+
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
 {
     ZN_TRY(zn_machine_read("", &run->machine));
@@ -147,6 +188,7 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
     run->threads = threads ? threads : share > 0 ? share : 1;
     size_t available = run->machine.memory_available / (size_t)n_local;
     run->memory_limit = memory_limit ? memory_limit : available / 10 * 9;
+    ZN_TRY(apply_process_limit(run, memory_limit > 0));
     return zn_cpu_isa_choose(NULL, &run->isa);
 }
 
@@ -158,6 +200,14 @@ size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options 
     return scratch + PROCESS_BYTES + run->data_bytes + (run->hub ? zn_hub_files_bytes(run->hub) : 0);
 }
 
+static zn_status fit_within(struct zn_run *run, const struct zn_fit *fit, struct zn_engine_options *options)
+{
+    zn_status status = zn_fit_run(fit, options, &run->plan);
+    if (status == ZN_ERR_MEMORY && run->process_is_limited)
+        return zn_context(status, "the process is limited (`ulimit -v`, `ulimit -d`: raise it)");
+    return status;
+}
+
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
 {
     struct zn_fit fit = {.module = run->model->module,
@@ -165,7 +215,7 @@ zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, con
                          .limit = run->memory_limit,
                          .overhead = zn_run_overhead(run, options),
                          .choices = *choices};
-    ZN_TRY(zn_fit_run(&fit, options, &run->plan));
+    ZN_TRY(fit_within(run, &fit, options));
     run->schedule_reason = zn_schedule_reason(choices, options, fit.n_ranks);
     return ZN_OK;
 }
@@ -199,7 +249,7 @@ static zn_status plan_parameters(struct zn_run *run, struct zn_engine_options *o
                          .overhead = zn_run_overhead(run, options),
                          .choices = zn_choices_of_parameters(tier),
                          .hint = hint};
-    return zn_fit_run(&fit, options, &run->plan);
+    return fit_within(run, &fit, options);
 }
 
 zn_status zn_run_plan_parameters(struct zn_run *run, struct zn_engine_options *options, const char *offload_param,

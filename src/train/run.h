@@ -34,6 +34,7 @@ struct zn_run {
     const char *isa;
     size_t memory_limit;
     size_t data_bytes; /* held beside the plan: lists of examples and windows, a tokenizer */
+    bool process_is_limited; /* memory_limit is what `ulimit -v` or `-d` leaves */
     zn_engine_plan plan;
     const char *schedule_reason; /* why the plan has this schedule; NULL: it was given */
     zn_device *device, *host; /* host: for updates in backward, else NULL */

@@ -137,6 +137,30 @@ static void version_1_limits_count(void **state)
     assert_int_equal(m.memory_available, gib + gib / 2);
 }
 
+static void limits_of_the_process_count_what_is_mapped(void **state)
+{
+    (void)state;
+    plant("/proc/self/status", "Cpus_allowed_list:\t0-7\nVmSize:\t 1048576 kB\nVmData:\t  524288 kB\n");
+    plant("/proc/self/limits", "Limit                     Soft Limit           Hard Limit           Units     \n"
+                               "Max data size             unlimited            unlimited            bytes     \n"
+                               "Max address space         3221225472           unlimited            bytes     \n");
+    struct zn_machine m = read_machine();
+    assert_int_equal(m.memory_process, 2 * gib);
+    assert_int_equal(m.memory_available, 2 * gib);
+    plant("/proc/self/limits", "Max data size             1073741824           1073741824           bytes     \n"
+                               "Max address space         3221225472           unlimited            bytes     \n");
+    m = read_machine();
+    assert_int_equal(m.memory_process, gib / 2);
+    assert_int_equal(m.memory_available, gib / 2);
+    plant("/proc/self/limits", "Max address space         1024                 unlimited            bytes     \n");
+    m = read_machine();
+    assert_int_equal(m.memory_available, 0);
+    plant("/proc/self/limits", "Max address space         unlimited            unlimited            bytes     \n");
+    m = read_machine();
+    assert_true(m.memory_process == SIZE_MAX);
+    assert_int_equal(m.memory_available, 6 * gib);
+}
+
 static void no_limit_of_version_1_is_no_limit(void **state)
 {
     (void)state;
@@ -198,6 +222,7 @@ int main(void)
         ON_A_TREE(the_affinity_mask_limits_cores),
         ON_A_TREE(version_2_limits_of_any_group_above_count),
         ON_A_TREE(version_1_limits_count),
+        ON_A_TREE(limits_of_the_process_count_what_is_mapped),
         ON_A_TREE(no_limit_of_version_1_is_no_limit),
         ON_A_TREE(a_container_sees_its_groups_below_the_mount),
         ON_A_TREE(a_quota_below_one_leaves_one_core),

@@ -5,7 +5,10 @@
 #define ZN_DEVICE_CPU_BLAS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/status.h"
 
 /* One operand: its rows as stored, `stride` elements apart. */
 struct zn_block {
@@ -17,6 +20,14 @@ struct zn_block {
 /* Sets the BLAS of this process to one thread for each call. Once, before the first product;
  * again does no harm. */
 void zn_blas_init(void);
+
+/* Takes the buffers that the BLAS needs for so many threads at once, where the process's address space is limited: OpenBLAS takes
+ * them at the first products, and tries for ever where it gets none. Fails where they do not fit. */
+zn_status zn_blas_reserve(int n_threads);
+
+/* Address space that they will take beside what the BLAS has taken already; 0 where it has none of the kind. Before
+ * zn_blas_init. */
+size_t zn_blas_reserved_bytes(int n_threads);
 
 /* Every thread of a team calls it first in a parallel region that makes products. A BLAS built on
  * OpenMP asks OpenMP how many threads to take, and a team of one thread does not count as a

@@ -154,12 +154,17 @@ zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads
     if (!cpu)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a device");
     cpu->n_threads = n_threads;
+    zn_blas_init();
+    zn_status status = zn_blas_reserve(n_threads);
+    if (status != ZN_OK) {
+        free(cpu);
+        return status;
+    }
     cpu->scratch = (float *)map_huge(scratch_bytes(cpu));
     if (!cpu->scratch) {
         free(cpu);
         return zn_fail(ZN_ERR_MEMORY, "no memory for the scratch of %d threads", n_threads);
     }
-    zn_blas_init();
     cpu->device = (zn_device){.ops = &cpu_ops, .ledger = ledger, .clock = clock};
     cpu->isa = chosen;
     cpu->kernels = kernels_of(chosen);
