@@ -70,12 +70,34 @@ static zn_status is_checkpoint(const char *folder, bool *is_one)
     return *is_one ? ZN_OK : zn_folder_holds(folder, ZN_STATE_NAME, is_one);
 }
 
+/* A checkpoint that some ranks can open and others cannot is not broken: the others do not see it. To pass it over would
+ * train again what is there. */
+static zn_status check_all_see(zn_comm *comm, const char *folder, zn_status mine, zn_status agreed)
+{
+    size_t n_ranks = (size_t)zn_comm_n_ranks(comm), n_open = 0;
+    uint8_t opened = mine == ZN_OK, *all = malloc(n_ranks);
+    char cause[1024];
+    snprintf(cause, sizeof cause, "%s", zn_error_message());
+    ZN_TRY(zn_comm_agree(comm, all ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory to look for checkpoints")));
+    zn_status status = zn_comm_exchange(comm, &opened, sizeof opened, all);
+    for (size_t r = 0; status == ZN_OK && r < n_ranks; r++)
+        n_open += all[r];
+    free(all);
+    ZN_TRY(status);
+    if (n_open == 0)
+        return zn_fail_text(agreed, cause);
+    return zn_fail(ZN_ERR_USAGE, "--resume: %s can be opened on %zu of %zu ranks, and all need it; %s", folder, n_open, n_ranks,
+                   cause);
+}
+
 /* Opens it on every rank; each holds its share of the blocks to their hashes. */
 static zn_status open_together(zn_comm *comm, const char *folder, zn_checkpoint **checkpoint)
 {
     zn_checkpoint *c = NULL;
-    zn_status status = zn_comm_agree(comm, zn_checkpoint_open(folder, &c));
-    if (status == ZN_OK) {
+    zn_status mine = zn_checkpoint_open(folder, &c), status = zn_comm_agree(comm, mine);
+    if (status != ZN_OK) {
+        status = check_all_see(comm, folder, mine, status);
+    } else {
         uint64_t n = zn_contents_n_blocks(&c->contents), n_ranks = (uint64_t)zn_comm_n_ranks(comm);
         uint64_t rank = (uint64_t)zn_comm_rank(comm), first = n * rank / n_ranks;
         status = zn_contents_check_blocks(&c->contents, folder, first, n * (rank + 1) / n_ranks - first);
@@ -94,8 +116,7 @@ static zn_status share_path(zn_comm *comm, const char *path, char shared[ZN_EXCH
 {
     size_t n_ranks = (size_t)zn_comm_n_ranks(comm);
     char *all = malloc(n_ranks * ZN_EXCHANGE_BYTES);
-    if (!all)
-        return zn_fail(ZN_ERR_MEMORY, "no memory to look for checkpoints");
+    ZN_TRY(zn_comm_agree(comm, all ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory to look for checkpoints")));
     memset(shared, 0, ZN_EXCHANGE_BYTES);
     if (path)
         snprintf(shared, ZN_EXCHANGE_BYTES, "%s", path);

@@ -1,4 +1,5 @@
 /* The table of shared memory, the same on every rank since allocations are collective. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,16 @@ static zn_status share(struct worker *w, zn_status mine, struct offer *offer, st
     return comm_count_votes(offers, sizeof *offers, w->head.n_ranks, "");
 }
 
+/* A failure that all ranks have heard of is agreed on. */
+static zn_status share_and_agree(struct worker *w, zn_status mine, struct offer *offer, struct offer *offers,
+                                 struct worker_region *region)
+{
+    zn_status status = share(w, mine, offer, offers, region);
+    if (status != ZN_OK)
+        snprintf(w->head.agreed, sizeof w->head.agreed, "%s", zn_error_message());
+    return status;
+}
+
 zn_status worker_alloc(struct worker *w, size_t n_bytes, struct zn_shared *shared)
 {
     struct offer *offers = malloc((size_t)w->head.n_ranks * sizeof *offers);
@@ -88,7 +99,7 @@ zn_status worker_alloc(struct worker *w, size_t n_bytes, struct zn_shared *share
         return status;
     }
     zn_status status = create_part(w, n_bytes, &mine, &region.parts[w->node.me]);
-    status = share(w, status, &mine, offers, &region);
+    status = share_and_agree(w, status, &mine, offers, &region);
     memory_close(&mine.memory);
     free(offers);
     if (status != ZN_OK) {

@@ -172,13 +172,40 @@ zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_train_option
     return status;
 }
 
+/* A table of one number for each rank, filled; the caller frees it. */
+static zn_status exchange_numbers(zn_comm *comm, uint64_t mine, uint64_t **table)
+{
+    int n_ranks = zn_comm_n_ranks(comm);
+    uint64_t *all = calloc((size_t)n_ranks, sizeof *all);
+    zn_status status = zn_comm_agree(comm, all ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks));
+    if (status == ZN_OK)
+        status = zn_comm_exchange(comm, &mine, sizeof mine, all);
+    if (status != ZN_OK) {
+        free(all);
+        return status;
+    }
+    *table = all;
+    return ZN_OK;
+}
+
+zn_status zn_agree_on_resume(const struct zn_run *run, const struct zn_train_options *options)
+{
+    uint64_t *all;
+    zn_status status = ZN_OK;
+    ZN_TRY(exchange_numbers(run->comm, options->resume, &all));
+    for (int r = 1; r < zn_comm_n_ranks(run->comm) && status == ZN_OK; r++)
+        if (all[r] != all[0])
+            status = zn_fail(ZN_ERR_INPUT, "rank %d and rank 0 differ in --resume", r);
+    free(all);
+    return status;
+}
+
 zn_status zn_agree_on_memory(struct zn_run *run)
 {
     int n_ranks = zn_comm_n_ranks(run->comm);
-    size_t *all = calloc((size_t)n_ranks, sizeof *all);
-    if (!all)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
-    zn_status status = zn_comm_exchange(run->comm, &run->memory_limit, sizeof *all, all);
+    uint64_t *all;
+    zn_status status = ZN_OK;
+    ZN_TRY(exchange_numbers(run->comm, run->memory_limit, &all));
     for (int r = 0; r < n_ranks && status == ZN_OK; r++) {
         if (all[r] < run->memory_limit)
             run->memory_limit = all[r];

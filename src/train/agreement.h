@@ -10,6 +10,9 @@ zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_train_option
                           const struct zn_engine_options *engine, const struct zn_data *data,
                           const struct zn_data *eval_data);
 
+/* Collective: all ranks look for a checkpoint or none, since they do it together. */
+zn_status zn_agree_on_resume(const struct zn_run *run, const struct zn_train_options *options);
+
 /* Collective: the smallest of the ranks' memory limits, so that all plan the same. */
 zn_status zn_agree_on_memory(struct zn_run *run);
 

@@ -175,7 +175,7 @@ static zn_status set_up(struct evaluation *e)
     ZN_TRY(zn_run_bind(&e->run, o->threads));
     ZN_TRY(zn_run_plan_parameters(&e->run, &e->engine, o->offload_param, NULL));
     ZN_TRY(zn_agree_on_run(&e->run, &alike, &e->engine, &e->data, &(struct zn_data){0}));
-    return zn_comm_agree(e->run.comm, zn_run_start(&e->run, &e->engine, &swap, 0));
+    return zn_run_start(&e->run, &e->engine, &swap, 0);
 }
 
 zn_status zn_eval_as_rank(const struct zn_eval_options *options, zn_comm *comm, struct zn_eval_result *result)

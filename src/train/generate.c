@@ -156,7 +156,7 @@ static zn_status set_up(struct session *s)
     ZN_TRY(zn_agree_on_run(&s->run, &alike, &s->engine, &none, &none));
     s->run.loaded = loaded;
     s->run.loaded_self = s;
-    return zn_comm_agree(s->run.comm, zn_run_start(&s->run, &s->engine, &swap, 0));
+    return zn_run_start(&s->run, &s->engine, &swap, 0);
 }
 
 static zn_status read_in(struct session *s)

@@ -272,13 +272,18 @@ static zn_status open_storage(struct zn_run *run, const struct zn_swap_paths *sw
     return ZN_OK;
 }
 
-zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
-                       uint64_t seed)
+static zn_status open_devices(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap)
 {
     ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
-    ZN_TRY(zn_comm_agree(run->comm, open_storage(run, swap)));
     if (zn_engine_wants_host(options)) /* updates wait for storage and memory more than they compute */
         ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, 1, NULL, &run->host));
+    return open_storage(run, swap);
+}
+
+static zn_status start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
+                       uint64_t seed)
+{
+    ZN_TRY(zn_comm_agree(run->comm, open_devices(run, options, swap)));
     const struct zn_world world = {
         .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage};
     ZN_TRY(zn_engine_create(&world, run->model->module, options, &run->plan, &run->engine));
@@ -292,4 +297,14 @@ zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *optio
     zn_model_files_close(run->files); /* the folder may go now */
     run->files = NULL;
     return zn_engine_publish(run->engine);
+}
+
+/* A rank that fails where it is alone meets the others in whatever they ask for next: they fail there with its cause. */
+zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
+                       uint64_t seed)
+{
+    zn_status status = start(run, options, swap, seed);
+    if (status != ZN_OK)
+        zn_comm_abort(run->comm, status);
+    return zn_comm_agree(run->comm, status);
 }

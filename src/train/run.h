@@ -93,7 +93,8 @@ struct zn_swap_paths {
     bool allow_buffered;
 };
 
-/* Makes device, storage and engine and fills the parameters. Collective. swap may be NULL where the plan has
+/* Makes device, storage and engine and fills the parameters: on all ranks, or each fails with the cause of the one that could
+ * not. Collective. swap may be NULL where the plan has
  * no swap. */
 zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
                        uint64_t seed);

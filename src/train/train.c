@@ -173,6 +173,7 @@ static zn_status set_up(struct training *t)
 {
     zn_comm *comm = t->run.comm;
     ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
+    ZN_TRY(zn_agree_on_resume(&t->run, &t->options));
     ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->options, &t->engine, &t->order, &t->data,
                                                     &t->packing_name, &t->loss_scale},
                           &t->saving));
@@ -190,7 +191,7 @@ static zn_status set_up(struct training *t)
     const struct zn_room room = zn_saving_room(t->saving, &swap);
     ZN_TRY(zn_room_check(&t->run, &room));
     ZN_TRY(zn_comm_agree(comm, open_output(t, &room)));
-    return zn_comm_agree(comm, zn_run_start(&t->run, &t->engine, &swap, t->options.seed));
+    return zn_run_start(&t->run, &t->engine, &swap, t->options.seed);
 }
 
 /* What a step processes. */

@@ -120,6 +120,7 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
     zn_trace_init(&e->evaluate_trace);
     zn_status status = build(e);
     if (status != ZN_OK) {
+        zn_comm_abort(e->comm, status); /* the others may be sharing memory that is not to be freed together */
         zn_engine_destroy(e);
         return status;
     }

@@ -154,6 +154,34 @@ head -c 50000 "$data/gpt2/model.safetensors" >cut/model.safetensors
 words cut "$data/tokens.bin" "${together[@]}"
 apart cut-model "rank 1: .*cut/model.safetensors"
 
+words "$data/gpt2" "$data/tokens.bin" "${together[@]}" --resume
+apart resume "rank 1 and rank 0 differ in --resume"
+words=(env ZINC_ISA=none "${first[@]}")
+apart isa "rank 1: ZINC_ISA: 'none' is not an instruction set"
+words=("${first[@]}" --freeze nothing)
+apart freeze "rank 1: --freeze 'nothing'"
+
+# One that fails while it fills its parameters, when the others are sharing theirs already: its cause, not what they asked for.
+swap=(--offload-optimizer nvme --stage 3 --allow-buffered-swap)
+words "$data/gpt2" "$data/tokens.bin" "${together[@]}" "${swap[@]}" --nvme-path "$work"
+plain=("${words[@]}") broken=(env ZINC_STORAGE_FAULT=1:EIO "${words[@]}")
+first=("${plain[@]}") words=("${broken[@]}")
+apart fill-1 "rank 1: $work: cannot write .*: Input/output error"
+first=("${broken[@]}") words=("${plain[@]}")
+apart fill-0 "rank 0: $work: cannot write .*: Input/output error"
+words "$data/gpt2" "$data/tokens.bin" "${together[@]}" "${swap[@]}" --nvme-path "$work/nowhere"
+first=("${plain[@]}")
+apart no-swap "rank 1: $work/nowhere: cannot make a swap file here"
+
+# A checkpoint that one rank does not see is not passed over.
+words "$data/gpt2" "$data/tokens.bin" --steps 2 --checkpoint-every 1 --output "$work/seen" -n 2
+timeout 60 "${words[@]}" >seen.out 2>&1 || fail "seen: $(cat seen.out)"
+words "$data/gpt2" "$data/tokens.bin" --steps 3 --output "$work/seen" --resume
+first=("${words[@]}")
+words=(env LD_PRELOAD="$3/tests/libfail_calls.so" FAIL_CALL='pread:*/state.json:5' "${words[@]}")
+apart seen-by-one "--resume: $work/seen/checkpoints/step-0000000[12] can be opened on 1 of 2 ranks.* rank 1: .*state.json"
+[ -e seen/checkpoints/step-00000001 ] || fail "seen-by-one: the checkpoint is gone"
+
 # One that fails in mid-run is heard, whichever it is.
 swap=(--offload-optimizer nvme --stage 3 --nvme-path "$work" --allow-buffered-swap)
 words "$data/gpt2" "$data/tokens.bin" --steps 100000000 --output "$work/apart" "${swap[@]}"

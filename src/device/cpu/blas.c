@@ -46,10 +46,11 @@ size_t zn_blas_reserved_bytes(int n_threads)
     return has_buffers() && n > 0 ? (size_t)n * BUFFER_BYTES : 0;
 }
 
-static bool is_limited(int resource)
+static bool is_limited(void)
 {
-    struct rlimit limit;
-    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    struct rlimit space, data;
+    return (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) ||
+           (getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY);
 }
 
 static bool can_map(size_t n_bytes)
@@ -63,7 +64,7 @@ static bool can_map(size_t n_bytes)
 
 zn_status zn_blas_reserve(int n_threads)
 {
-    if (!has_buffers() || (!is_limited(RLIMIT_AS) && !is_limited(RLIMIT_DATA)))
+    if (!has_buffers() || !is_limited())
         return ZN_OK;
     void **buffers = calloc((size_t)n_threads, sizeof *buffers);
     int n = 0;
