@@ -336,6 +336,70 @@ zn_status zn_json_item_array(zn_json *array, size_t i, zn_json **value)
     return as_container(&place, ZN_JSON_ARRAY, value);
 }
 
+/* ---- Comparing ---- */
+
+static bool is_same(const json_t *a, const json_t *b);
+
+/* Every key of `a` has the same value in `b`. */
+static bool is_within(const json_t *a, const json_t *b)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)a, key, value)
+        if (!is_same(value, json_object_get(b, key)))
+            return false;
+    return true;
+}
+
+static bool is_same(const json_t *a, const json_t *b)
+{
+    bool no_a = !a || json_is_null(a), no_b = !b || json_is_null(b);
+    if (no_a || no_b)
+        return no_a && no_b;
+    if (json_is_number(a) && json_is_number(b))
+        return json_is_integer(a) && json_is_integer(b) ? json_integer_value(a) == json_integer_value(b)
+                                                         : json_number_value(a) == json_number_value(b);
+    if (json_typeof(a) != json_typeof(b))
+        return false;
+    if (json_is_object(a))
+        return is_within(a, b) && is_within(b, a);
+    if (!json_is_array(a))
+        return json_equal(a, b);
+    if (json_array_size(a) != json_array_size(b))
+        return false;
+    for (size_t i = 0; i < json_array_size(a); i++)
+        if (!is_same(json_array_get(a, i), json_array_get(b, i)))
+            return false;
+    return true;
+}
+
+const char *zn_json_first_difference(const zn_json *a, const zn_json *b, const char *const *ignored)
+{
+    const json_t *objects[] = {a->value, b->value};
+    for (int i = 0; i < 2; i++) {
+        const char *key;
+        json_t *value;
+        json_object_foreach((json_t *)(uintptr_t)objects[i], key, value) {
+            size_t k = 0;
+            while (ignored[k] && strcmp(ignored[k], key) != 0)
+                k++;
+            if (!ignored[k] && !is_same(value, json_object_get(objects[1 - i], key)))
+                return key;
+        }
+    }
+    return NULL;
+}
+
+zn_status zn_json_print_at(const zn_json *object, const char *key, char **text)
+{
+    const json_t *value = json_object_get(object->value, key);
+    char *printed = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : strdup("null");
+    if (!printed)
+        return zn_fail(ZN_ERR_MEMORY, "%s: cannot print '%s' again", object->root->name, key);
+    *text = printed;
+    return ZN_OK;
+}
+
 zn_status zn_json_set_string(zn_json *root, const char *key, const char *value)
 {
     if (json_object_set_new(root->document, key, json_string(value)) != 0)

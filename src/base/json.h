@@ -81,6 +81,15 @@ zn_status zn_json_item_string(zn_json *array, size_t i, const char **value);
 zn_status zn_json_item_object(zn_json *array, size_t i, zn_json **value);
 zn_status zn_json_item_array(zn_json *array, size_t i, zn_json **value);
 
+/* ---- Comparing two objects ---- */
+
+/* The first key of theirs with another value in one than in the other, and not among `ignored`, which NULL ends; NULL where
+ * there is none. The order of keys does not count, 1 is 1.0, and null is absent. */
+const char *zn_json_first_difference(const zn_json *a, const zn_json *b, const char *const *ignored);
+
+/* The value of a key as JSON on one line, for a person: reals have nine digits; "null" when absent. The caller frees the text. */
+zn_status zn_json_print_at(const zn_json *object, const char *key, char **text);
+
 /* ---- Changing and printing a whole document that is an object. ---- */
 
 zn_status zn_json_set_string(zn_json *root, const char *key, const char *value);

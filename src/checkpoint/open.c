@@ -193,41 +193,50 @@ zn_status zn_checkpoint_find(zn_comm *comm, const char *from, void (*note)(void 
 
 /* ---- Its model ---- */
 
-/* config.json as text, with the dtype made the same. */
-static zn_status print_config(const char *folder, char **text)
+static zn_status load_config(const char *folder, zn_json **config)
 {
-    static const char *const keys[] = {"dtype", "torch_dtype"};
-    zn_json *config;
     char *path;
     ZN_TRY(zn_path_join(folder, "config.json", &path));
-    zn_status status = zn_json_load_file(path, CONFIG_BYTES, &config);
+    zn_status status = zn_json_load_file(path, CONFIG_BYTES, config);
     free(path);
-    ZN_TRY(status);
-    for (size_t i = 0; i < 2 && status == ZN_OK; i++)
-        if (zn_json_has(config, keys[i]))
-            status = zn_json_set_string(config, keys[i], "any");
+    return status;
+}
+
+static zn_status fail_config(const zn_checkpoint *checkpoint, const char *model_folder, const char *key, const zn_json *saved,
+                             const zn_json *now)
+{
+    char *was = NULL, *is = NULL;
+    zn_status status = zn_json_print_at(saved, key, &was);
     if (status == ZN_OK)
-        status = zn_json_print(config, text);
-    zn_json_destroy(config);
+        status = zn_json_print_at(now, key, &is);
+    if (status == ZN_OK)
+        status = zn_fail(ZN_ERR_USAGE, "--resume: %s is of another model than --model %s: in config.json it has \"%s\": %s, the "
+                         "other has %s", checkpoint->folder, model_folder, zn_shown(key).text, zn_shown(was).text,
+                         zn_shown(is).text);
+    free(is);
+    free(was);
     return status;
 }
 
 zn_status zn_checkpoint_check_config(const zn_checkpoint *checkpoint, const char *model_folder)
 {
-    char *saved = NULL, *now = NULL;
-    zn_status status = print_config(checkpoint->folder, &saved);
+    /* What says how the file was made, or how others run it; none of it makes the model. */
+    static const char *const ignored[] = {
+        "dtype", "torch_dtype", "transformers_version", "_name_or_path", "_commit_hash", "use_cache", "architectures", "auto_map",
+        "_attn_implementation", "_attn_implementation_autoset", "attn_implementation", "return_dict", "output_attentions",
+        "output_hidden_states", "torchscript", "use_bfloat16", "task_specific_params", "finetuning_task", "id2label", "label2id",
+        "problem_type", "gradient_checkpointing", "pretraining_tp", "tokenizer_class", "prefix", "chunk_size_feed_forward",
+        "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+        "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "initializer_range", "bos_token_id",
+        "eos_token_id", "pad_token_id", NULL};
+    zn_json *saved = NULL, *now = NULL;
+    zn_status status = load_config(checkpoint->folder, &saved);
     if (status == ZN_OK)
-        status = print_config(model_folder, &now);
-    if (status == ZN_OK && strcmp(saved, now) != 0) {
-        size_t at = 0; /* the first line that differs */
-        for (size_t i = 0; saved[i] == now[i]; i++)
-            if (saved[i] == '\n')
-                at = i + 1;
-        at += strspn(saved + at, " ");
-        status = zn_fail(ZN_ERR_USAGE, "--resume: %s is of another model than --model %s: config.json has '%.*s' there",
-                         checkpoint->folder, model_folder, (int)strcspn(saved + at, "\n"), saved + at);
-    }
-    free(now);
-    free(saved);
+        status = load_config(model_folder, &now);
+    const char *key = status == ZN_OK ? zn_json_first_difference(saved, now, ignored) : NULL;
+    if (key)
+        status = fail_config(checkpoint, model_folder, key, saved, now);
+    zn_json_destroy(now);
+    zn_json_destroy(saved);
     return status;
 }

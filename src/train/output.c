@@ -93,6 +93,17 @@ static void add_bytes(zn_text *t, const zn_manifest *manifest)
     zn_text_add(t, "\n  }");
 }
 
+static void add_loss_scale(zn_text *t, const struct zn_train_options *o)
+{
+    double scale = o->loss_scale > 0 ? o->loss_scale : ZN_DEFAULT_LOSS_SCALE;
+    if (o->dynamic_loss_scale)
+        zn_text_add(t, ",\n  \"loss_scale\": \"dynamic\",\n  \"loss_scale_init\": %.17g", scale);
+    else
+        zn_text_add(t, ",\n  \"loss_scale\": %.17g,\n  \"loss_scale_init\": null", scale);
+    zn_text_add(t, ",\n  \"loss_scale_window\": %lld,\n  \"hysteresis\": %lld,\n  \"loss_scale_min\": %.17g",
+                (long long)o->loss_scale_window, (long long)o->hysteresis, o->loss_scale_min);
+}
+
 void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_train_options *o,
                        const struct zn_engine_options *e, bool is_finished)
 {
@@ -124,6 +135,7 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
     else
         zn_text_add(t, "null");
     zn_text_add(t, ",\n  \"clip\": %.17g", o->clip);
+    add_loss_scale(t, o);
     add_list(t, "freeze", o->freeze, o->n_freeze);
     add_string(t, "save", o->save);
     zn_text_add(t, ",\n  \"recompute\": %s,\n  \"keep_logits\": %s", e->recompute ? "true" : "false",

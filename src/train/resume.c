@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "checkpoint/folder.h"
 #include "train/agreement.h"
+#include "train/differences.h"
 #include "train/output.h"
 #include "train/saving_private.h"
 
@@ -241,39 +242,14 @@ static zn_status make_configuration(zn_saving *s)
     return status;
 }
 
-/* Both as text; NULL where a key is neither a number nor a text. */
-static const char *value_text(zn_json *object, const char *key, char text[64])
-{
-    const char *string;
-    double number;
-    if (zn_json_type_at(object, key) == ZN_JSON_STRING && zn_json_get_string(object, key, &string) == ZN_OK)
-        return string;
-    if (zn_json_type_at(object, key) != ZN_JSON_NUMBER || zn_json_get_number(object, key, &number) != ZN_OK)
-        return NULL;
-    snprintf(text, 64, "%.17g", number);
-    return text;
-}
-
 /* Says what of the configuration is not as it was: allowed, but not unseen. */
 static zn_status note_differences(const zn_saving *s)
 {
-    static const char *const keys[] = {"precision", "steps",        "micro_batch", "accumulate", "lr",     "beta1",
-                                       "beta2",     "eps",          "momentum",    "warmup",     "min_lr", "clip",
-                                       "ranks",     "weight_decay", "lr_schedule", "reduce",     "isa"};
     zn_json *now, *saved;
-    zn_text list;
-    zn_text_init(&list);
     ZN_TRY(zn_json_load_buffer(s->configuration, strlen(s->configuration), "run.json", &now));
     zn_status status = zn_json_get_object_or_null(s->checkpoint->root, "configuration", &saved);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && status == ZN_OK && saved; i++) {
-        char a[64], b[64];
-        const char *was = value_text(saved, keys[i], a), *is = value_text(now, keys[i], b);
-        if (was && is && strcmp(was, is) != 0)
-            zn_text_add(&list, "%s%s %s (was %s)", list.n_bytes ? ", " : "", keys[i], is, was);
-    }
-    if (list.n_bytes > 0)
-        zn_run_note(s->setup.run, "differs from the checkpoint's run: %s", list.data);
-    zn_text_fini(&list);
+    if (status == ZN_OK && saved)
+        status = zn_differences_note(s->setup.run, saved, now);
     zn_json_destroy(now);
     return status;
 }

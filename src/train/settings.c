@@ -69,7 +69,7 @@ static zn_status resolve_types(struct training *t)
     struct zn_loss_scale_options scale = {.initial = 1};
     if (t->engine.type == ZN_F16)
         scale = (struct zn_loss_scale_options){.dynamic = o->dynamic_loss_scale,
-                                               .initial = o->loss_scale > 0 ? o->loss_scale : 65536,
+                                               .initial = o->loss_scale > 0 ? o->loss_scale : ZN_DEFAULT_LOSS_SCALE,
                                                .window = o->loss_scale_window,
                                                .hysteresis = o->hysteresis,
                                                .min = o->loss_scale_min};

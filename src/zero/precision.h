@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { ZN_DEFAULT_LOSS_SCALE = 65536 };
+
 struct zn_loss_scale_options {
     bool dynamic;
     double initial; /* also the static scale */
