@@ -81,13 +81,9 @@ zn_status run_enter(struct run *r)
 static zn_status find_variable(const struct run *r, const struct token *name, struct value *out)
 {
     *out = (struct value){.kind = VALUE_UNDEFINED};
-    for (size_t i = r->n_variables; i-- > 0;) {
-        const struct run_variable *v = &r->variables[i];
-        if (v->name_bytes == name->n_bytes && memcmp(v->name, name->text, name->n_bytes) == 0) {
-            *out = v->value;
-            break;
-        }
-    }
+    const struct run_variable *v = run_find(r, name->text, name->n_bytes);
+    if (v)
+        *out = v->value;
     return ZN_OK;
 }
 

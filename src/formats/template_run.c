@@ -58,27 +58,6 @@ bool template_has_generation(const struct template *compiled)
 
 /* ---- Variables ---- */
 
-zn_status run_set(struct run *r, const char *name, size_t name_bytes, const struct value *value)
-{
-    for (size_t i = r->frame; i < r->n_variables; i++) {
-        struct run_variable *v = &r->variables[i];
-        if (v->name_bytes == name_bytes && memcmp(v->name, name, name_bytes) == 0) {
-            v->value = *value;
-            return ZN_OK;
-        }
-    }
-    if (r->n_variables == r->capacity) {
-        size_t capacity = 2 * r->capacity + 16;
-        struct run_variable *larger = realloc(r->variables, capacity * sizeof *larger);
-        if (!larger)
-            return zn_fail(ZN_ERR_MEMORY, "out of memory for a chat template");
-        r->variables = larger;
-        r->capacity = capacity;
-    }
-    r->variables[r->n_variables++] = (struct run_variable){name, name_bytes, *value};
-    return ZN_OK;
-}
-
 static zn_status set_named(struct run *r, const char *name, struct value value)
 {
     return run_set(r, name, strlen(name), &value);
@@ -172,14 +151,11 @@ static zn_status run_set_statement(struct run *r, bool live)
     ZN_TRY(run_expression(r, is_on(r, live), &value));
     if (is_on(r, live) && !attribute)
         ZN_TRY(run_set(r, name->text, name->n_bytes, &value));
-    for (size_t i = r->n_variables; attribute && is_on(r, live); i--) {
-        const struct run_variable *v = i > 0 ? &r->variables[i - 1] : NULL;
-        if (v && (v->name_bytes != name->n_bytes || memcmp(v->name, name->text, name->n_bytes) != 0))
-            continue;
+    if (is_on(r, live) && attribute) {
+        const struct run_variable *v = run_find(r, name->text, name->n_bytes);
         if (!v || v->value.kind != VALUE_NAMESPACE)
             return run_fail(r, ZN_ERR_INPUT, "'set' of an attribute of what is no namespace");
         ZN_TRY(map_put(&r->arena, v->value.map, attribute->text, attribute->n_bytes, &value));
-        break;
     }
     return end_tag(r, TOKEN_BLOCK_END);
 }
@@ -235,7 +211,7 @@ static zn_status filter_items(struct run *r, struct loop *loop)
         ZN_TRY(run_expression(r, true, &holds));
         if (value_is_true(&holds))
             items[n++] = loop->items[i];
-        r->n_variables = r->frame;
+        run_forget(r);
         r->frame = kept_frame;
     }
     loop->items = items;
@@ -275,7 +251,7 @@ static zn_status run_items(struct run *r, struct loop *loop)
         ZN_TRY(set_item(r, loop, &loop->items[i]));
         r->at = loop->body;
         ZN_TRY(run_body(r, true));
-        r->n_variables = r->frame;
+        run_forget(r);
         r->frame = kept_frame;
         run_jump jump = r->jump;
         r->jump = JUMP_NONE;
@@ -477,7 +453,7 @@ zn_status template_render(const struct template *compiled, const struct template
     zn_text_add_bytes(marks, "", 0);
     if (status == ZN_OK)
         status = zn_text_status(text);
-    free(r.variables);
+    run_variables_fini(&r);
     arena_fini(&r.arena);
     return status;
 }

@@ -10,6 +10,8 @@ struct run_variable {
     const char *name;
     size_t name_bytes;
     struct value value;
+    uint64_t hash; /* of the name */
+    size_t prior;  /* the variable set before it in its bucket, from 1; 0: none */
 };
 
 typedef enum run_jump { JUMP_NONE, JUMP_BREAK, JUMP_CONTINUE } run_jump;
@@ -20,6 +22,7 @@ struct run {
     struct value_arena arena;
     struct run_variable *variables; /* innermost last */
     size_t n_variables, capacity;
+    size_t *buckets, n_buckets; /* the last variable of each, from 1; a power of two */
     size_t frame; /* first variable of the innermost loop's body */
     zn_text *text, *marks;
     int depth;
@@ -40,8 +43,20 @@ bool run_skip_operator(struct run *r, const char *op); /* takes it if it is next
 bool run_skip_name(struct run *r, const char *name);
 zn_status run_expect(struct run *r, const char *op);
 
+/* ---- Variables ---- */
+
 /* Sets the variable in the innermost body. */
 zn_status run_set(struct run *r, const char *name, size_t name_bytes, const struct value *value);
+
+/* The innermost variable of the name; NULL: none. */
+const struct run_variable *run_find(const struct run *r, const char *name, size_t name_bytes);
+
+/* Forgets the variables of the innermost body. */
+void run_forget(struct run *r);
+
+void run_variables_fini(struct run *r);
+
+/* ---- Expressions ---- */
 
 /* Evaluates the expression at the next token. Where `live` is false it is only read over: nothing is computed,
  * *out is undefined and unknown names do no harm. */

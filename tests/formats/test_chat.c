@@ -3,6 +3,7 @@
 #include "files.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "formats/chat.h"
 
 static const char *const special[] = {"<s>",        "</s>",          "<|im_start|>", "<|im_end|>",
@@ -324,6 +325,32 @@ static void templates_that_do_not_end(void **state)
     free(large);
 }
 
+/* Each name is found at once, however many there are: to look through all of them for each would take minutes. Those of a
+ * loop's body hide others of the name until it ends. */
+static void many_variables_are_found(void **state)
+{
+    (void)state;
+    enum { N = 40000 };
+    const struct zn_chat_message message = {"user", "x"};
+    struct zn_chat_text text;
+    zn_text template;
+    zn_text_init(&template);
+    for (int i = 0; i < N; i++)
+        zn_text_add(&template, "{%% set v%d=%d %%}", i, i);
+    zn_text_add(&template, "{%% for m in [1, 2] %%}{%% set v7 = 'in' %%}");
+    for (int i = 0; i < 100; i++)
+        zn_text_add(&template, "{%% set w%d = m + %d %%}", i, i);
+    zn_text_add(&template, "{{ v7 }} {{ w99 }} {{ v39999 }} {%% endfor %%}{{ v7 }} {{ w99 is defined }} {{ v39999 + v0 }}");
+    zn_text_add(&template, "{%% set v7 = 'again' %%} {{ v7 }}");
+    OK(zn_text_status(&template));
+    zn_chat *chat = open_source(template.data);
+    OK(zn_chat_apply(chat, &message, 1, true, &text));
+    assert_string_equal(text.text, "in 100 39999 in 101 39999 7 False 39999 again");
+    zn_chat_text_fini(&text);
+    zn_chat_close(chat);
+    zn_text_fini(&template);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +364,7 @@ int main(void)
         cmocka_unit_test(what_is_not_supported_is_named),
         cmocka_unit_test(wrong_templates),
         cmocka_unit_test(templates_that_do_not_end),
+        cmocka_unit_test(many_variables_are_found),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }
