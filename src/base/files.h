@@ -41,7 +41,7 @@ zn_status zn_folder_list(const char *path, char ***names, size_t *n_names);
 void zn_names_free(char **names, size_t n_names);
 
 /* A file that appears under its name only when it is whole: written under a temporary name in the
- * same folder, synced, then renamed. */
+ * same folder, synced, then renamed. The temporary file is locked (flock) while it is written. */
 typedef struct zn_new_file zn_new_file;
 
 zn_status zn_new_file_create(const char *path, zn_new_file **file);
@@ -63,6 +63,10 @@ zn_status zn_new_file_publish(zn_new_file *file);
 
 /* Removes the temporary file if it was not published. NULL is legal. */
 void zn_new_file_destroy(zn_new_file *file);
+
+/* Removes the temporary files in the folder that no process writes any more: a process that was killed left them. Those on
+ * file systems without locks stay. A folder that is not there is fine. */
+zn_status zn_folder_remove_left(const char *folder);
 
 /* A whole small file by the way above. */
 zn_status zn_file_write(const char *path, const void *data, size_t n_bytes);

@@ -1,9 +1,12 @@
 /* Writing so that a reader sees a whole file or none. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -19,6 +22,16 @@ static zn_status fail_errno(const char *path, const char *what)
     return zn_fail(ZN_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
+/* Locks the new file, so that zn_folder_remove_left knows that somebody writes it; without locks it stays for ever. False where
+ * it was removed before it was locked. */
+static bool lock_new(int fd)
+{
+    struct stat s;
+    while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
+        ;
+    return fstat(fd, &s) != 0 || s.st_nlink > 0;
+}
+
 /* A name of its own beside the final one: hidden, so that nothing lists a file half written. */
 static zn_status open_temporary(zn_new_file *file)
 {
@@ -31,9 +44,12 @@ static zn_status open_temporary(zn_new_file *file)
             return zn_fail(ZN_ERR_MEMORY, "%s: out of memory", file->path);
         }
         file->fd = open(file->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        if (file->fd >= 0)
+        if (file->fd >= 0 && lock_new(file->fd))
             return ZN_OK;
-        int cause = errno;
+        int cause = file->fd >= 0 ? EEXIST : errno;
+        if (file->fd >= 0)
+            close(file->fd);
+        file->fd = -1;
         free(file->temporary);
         file->temporary = NULL;
         errno = cause;
@@ -175,6 +191,45 @@ void zn_new_file_destroy(zn_new_file *file)
     free(file->temporary);
     free(file->path);
     free(file);
+}
+
+/* As open_temporary names them. */
+static bool is_temporary(const char *name)
+{
+    size_t n = strlen(name);
+    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+static zn_status remove_if_left(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return ZN_OK; /* it is gone, or not ours */
+    bool is_left = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    zn_status status = is_left && unlink(path) != 0 && errno != ENOENT ? fail_errno(path, "cannot remove it") : ZN_OK;
+    close(fd);
+    return status;
+}
+
+zn_status zn_folder_remove_left(const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+    zn_status status = ZN_OK;
+    if (!list)
+        return errno == ENOENT ? ZN_OK : fail_errno(folder, "cannot open the folder");
+    while (status == ZN_OK && (entry = readdir(list))) {
+        char *path;
+        if (!is_temporary(entry->d_name))
+            continue;
+        status = zn_path_join(folder, entry->d_name, &path);
+        if (status != ZN_OK)
+            break;
+        status = remove_if_left(path);
+        free(path);
+    }
+    closedir(list);
+    return status;
 }
 
 zn_status zn_folder_sync(const char *path)

@@ -149,7 +149,9 @@ static zn_status open_data(struct training *t, bool encodes)
         return ZN_OK;
     bool was_there = zn_folder_exists(output);
     ZN_TRY(zn_path_join(output, "cache", &cache));
-    zn_status status = open_data_from(t, cache, encodes);
+    zn_status status = encodes ? zn_folder_remove_left(cache) : ZN_OK; /* of an encoding that was killed */
+    if (status == ZN_OK)
+        status = open_data_from(t, cache, encodes);
     if (status != ZN_OK && encodes && rmdir(cache) == 0 && !was_there) /* only what is empty goes */
         rmdir(output);
     free(cache);

@@ -1,6 +1,9 @@
 /* Files, folders, texts. */
 #include "files.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "base/text.h"
 
 static void folders_are_made_with_those_above(void **state)
@@ -143,6 +146,62 @@ static void shown_names_fit_one_line(void **state)
     assert_string_equal(shown.text + 156, "...");
 }
 
+/* Those that a process writes stay, also where it is another open file of this one. */
+static void left_temporary_files_are_removed(void **state)
+{
+    (void)state;
+    zn_new_file *file;
+    OK(zn_folder_create(in_folder("left")));
+    make_text("left/.data.bin.4711-0.tmp", "half of it");
+    make_text("left/.data.mask.4711-0.tmp", "");
+    make_text("left/data.tmp", "a person's");
+    make_text("left/.hidden", "a person's");
+    OK(zn_new_file_create(in_folder("left/model.bin"), &file));
+    OK(zn_new_file_write(file, "whole", 5, 0));
+    OK(zn_folder_remove_left(in_folder("left")));
+    assert_int_equal(n_entries(in_folder("left")), 3);
+    OK(zn_new_file_sync(file));
+    OK(zn_new_file_publish(file));
+    zn_new_file_destroy(file);
+    OK(zn_folder_remove_left(in_folder("left")));
+    assert_int_equal(n_entries(in_folder("left")), 3);
+    assert_true(zn_file_exists(in_folder("left/model.bin")));
+    assert_true(zn_file_exists(in_folder("left/data.tmp")));
+    OK(zn_folder_remove_left(in_folder("left/nowhere")));
+}
+
+/* A process that is killed in the middle leaves its file, and the next one removes it. */
+static void what_a_killed_process_left_is_removed(void **state)
+{
+    (void)state;
+    int status;
+    OK(zn_folder_create(in_folder("killed")));
+    pid_t pid = fork();
+    if (pid == 0) {
+        zn_new_file *file;
+        if (zn_new_file_create(in_folder("killed/data.bin"), &file) != ZN_OK || zn_new_file_write(file, "x", 1, 0) != ZN_OK)
+            _exit(1);
+        raise(SIGKILL);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(n_entries(in_folder("killed")), 1);
+    OK(zn_folder_remove_left(in_folder("killed")));
+    assert_int_equal(n_entries(in_folder("killed")), 0);
+}
+
+static void files_that_cannot_be_written_are_told_before(void **state)
+{
+    (void)state;
+    const char *kept = make_text("kept", "text");
+    OK(zn_file_check_writable("--log", kept));
+    OK(zn_file_check_writable("--log", in_folder("to-be-made")));
+    assert_false(zn_file_exists(in_folder("to-be-made")));
+    OK(zn_file_check_writable("--log", "/dev/null"));
+    FAILS(zn_file_check_writable("--log", in_folder("nowhere/file")), ZN_ERR_USAGE, "--log ", "No such file or directory");
+    FAILS(zn_file_check_writable("--trace", in_folder("")), ZN_ERR_USAGE, "--trace ", "Is a directory");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +209,9 @@ int main(void)
         cmocka_unit_test(lists_are_sorted_and_hide_dots),
         cmocka_unit_test(whole_files_are_read_and_written),
         cmocka_unit_test(a_new_file_appears_whole_or_not_at_all),
+        cmocka_unit_test(left_temporary_files_are_removed),
+        cmocka_unit_test(what_a_killed_process_left_is_removed),
+        cmocka_unit_test(files_that_cannot_be_written_are_told_before),
         cmocka_unit_test(a_short_file_is_an_error),
         cmocka_unit_test(what_cannot_be_looked_at_is_not_absent),
         cmocka_unit_test(quoted_text_is_json),
