@@ -40,7 +40,8 @@ struct comm_network {
     MPI_Request *receives[UNDER_WAY], *sends[UNDER_WAY], *checks; /* checks: in, then out */
     struct comm_asked asked, *asked_there; /* this request; what other leaders ask for */
     MPI_Request failure;                   /* a message that may come at any time */
-    struct comm_vote heard;
+    struct comm_vote heard, told;          /* what another node's failure is, and this one's */
+    MPI_Request *tells;                    /* of `told`, which is MPI's until they are done: perhaps never */
     /* The request under way: */
     const unsigned char *mine;
     unsigned char *all; /* of a gather */
@@ -282,17 +283,10 @@ void network_give_up(comm_network *net, bool tell)
         cancel(net->receives[i], net->n_remote);
     if (!tell)
         return;
-    zn_status status = node_check(net->node);
-    struct comm_vote vote = comm_vote(status);
-    MPI_Request *sends = calloc((size_t)net->n_remote, sizeof *sends);
-    if (!sends)
-        return;
-    for (int i = 0; i < net->n_remote; i++) {
-        sends[i] = MPI_REQUEST_NULL;
-        MPI_Isend(&vote, sizeof vote, MPI_BYTE, net->remote[i], TAG_FAILURE, net->comm, &sends[i]);
-    }
-    drain(sends, net->n_remote, GIVE_UP_MS); /* they are small: MPI has taken them long before */
-    free(sends);
+    net->told = comm_vote(node_check(net->node));
+    for (int i = 0; i < net->n_remote; i++)
+        MPI_Isend(&net->told, sizeof net->told, MPI_BYTE, net->remote[i], TAG_FAILURE, net->comm, &net->tells[i]);
+    drain(net->tells, net->n_remote, GIVE_UP_MS); /* they are small: MPI has taken most of them at once */
 }
 
 /* Who is where: leader_of[r] is the first rank on the node of rank r. */
@@ -331,7 +325,8 @@ static zn_status allocate(comm_network *net, size_t *n_bytes)
     net->staging = aligned_alloc(4096, n_messages * net->staged_bytes);
     net->checks = no_requests(2 * net->n_leaders);
     net->asked_there = calloc((size_t)net->n_leaders + 1, sizeof *net->asked_there);
-    bool whole = net->staging && net->checks && net->asked_there;
+    net->tells = no_requests(net->n_remote);
+    bool whole = net->staging && net->checks && net->asked_there && net->tells;
     for (int i = 0; i < UNDER_WAY; i++) {
         net->receives[i] = no_requests(net->n_remote);
         net->sends[i] = no_requests(net->n_remote);
@@ -350,6 +345,7 @@ static void release(comm_network *net)
         free(net->receives[i]);
         free(net->sends[i]);
     }
+    free(net->tells);
     free(net->asked_there);
     free(net->checks);
     free(net->staging);

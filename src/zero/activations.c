@@ -72,10 +72,9 @@ static zn_status check(zn_engine *e, int64_t index, int64_t n_elements)
 }
 
 /* From the half that the device has filled. */
-static zn_status store(zn_engine *e, int64_t index, int half)
+static zn_status submit_store(zn_engine *e, int64_t index, int half)
 {
     zn_event *filled = &e->save_ready[half], *left = is_swapped(e) ? &e->save_left[half] : &e->save_done[half];
-    e->save_pending[half] = true;
     ZN_TRY(zn_device_record(e->device, filled));
     if (is_copied(e)) {
         ZN_TRY(zn_device_copy_out(e->device, &(struct zn_transfer){.to = is_swapped(e) ? landing(e, half) : home(e, index),
@@ -87,9 +86,15 @@ static zn_status store(zn_engine *e, int64_t index, int half)
     }
     if (!is_swapped(e))
         return ZN_OK;
-    zn_event_reset(&e->save_done[half]);
     return zn_storage_write(e->storage, swap_at(e, index), pointer_of(landing(e, half)), saved_bytes(e), filled,
                             &e->save_done[half]);
+}
+
+static zn_status store(zn_engine *e, int64_t index, int half)
+{
+    e->save_pending[half] = true;
+    zn_event_reset(&e->save_done[half]);
+    return submitted(e, submit_store(e, index, half), &e->save_done[half]);
 }
 
 zn_status activations_save(zn_engine *e, int64_t index, zn_addr from, int64_t n_elements)
@@ -104,16 +109,9 @@ zn_status activations_save(zn_engine *e, int64_t index, zn_addr from, int64_t n_
     return e->plan ? store(e, index, half) : ZN_OK;
 }
 
-/* A checkpoint that is still being written is waited for: it is the last, and read first. */
-static zn_status start_load(zn_engine *e, int64_t index, int half)
+static zn_status submit_load(zn_engine *e, int64_t index, int half)
 {
-    for (int s = 0; s < 2; s++)
-        ZN_TRY(wait_if(e, &e->save_pending[s], &e->save_done[s]));
-    e->loading[half] = index;
-    if (!e->plan)
-        return ZN_OK;
     zn_event *ready = &e->load_free[half], *arrived = is_copied(e) ? &e->load_left[half] : &e->load_done[half];
-    e->load_pending[half] = true;
     ZN_TRY(zn_device_record(e->device, ready));
     if (is_swapped(e)) {
         zn_event_reset(arrived);
@@ -127,6 +125,19 @@ static zn_status start_load(zn_engine *e, int64_t index, int half)
                                                               .n_bytes = saved_bytes(e),
                                                               .after = {ready},
                                                               .done = &e->load_done[half]});
+}
+
+/* A checkpoint that is still being written is waited for: it is the last, and read first. */
+static zn_status start_load(zn_engine *e, int64_t index, int half)
+{
+    for (int s = 0; s < 2; s++)
+        ZN_TRY(wait_if(e, &e->save_pending[s], &e->save_done[s]));
+    e->loading[half] = index;
+    if (!e->plan)
+        return ZN_OK;
+    e->load_pending[half] = true;
+    zn_event_reset(&e->load_done[half]);
+    return submitted(e, submit_load(e, index, half), &e->load_done[half]);
 }
 
 zn_status activations_prefetch(zn_engine *e, int64_t index, int64_t n_elements)

@@ -285,6 +285,14 @@ struct measured {
 };
 zn_status alloc_planned(zn_engine *e, const struct measured *measured);
 
+/* What was not submitted ends no event: who waits for it hears of the failure instead of waiting for ever. */
+static inline zn_status submitted(const zn_engine *e, zn_status status, zn_event *done)
+{
+    if (status != ZN_OK)
+        zn_event_set(done, status, zn_error_message(), zn_clock_now(e->device->clock));
+    return status;
+}
+
 static inline size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;

@@ -62,13 +62,17 @@ zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
     update_starts(e, unit);
     us->flight = FLIGHT_UPDATING;
     us->since = e->moment;
-    ZN_TRY(zn_device_record(e->device, &us->written));
-    ZN_TRY(zn_device_wait(e->host, &us->written));
     zn_event_reset(&us->done);
-    if (e->updater)
-        return zn_stream_submit(e->updater, &(struct zn_task){.run = run_update, .arg = us, .done = &us->done});
-    ZN_TRY(run_update(us));
-    return zn_device_record(e->host, &us->done);
+    zn_status status = zn_device_record(e->device, &us->written);
+    if (status == ZN_OK)
+        status = zn_device_wait(e->host, &us->written);
+    if (status == ZN_OK && e->updater)
+        status = zn_stream_submit(e->updater, &(struct zn_task){.run = run_update, .arg = us, .done = &us->done});
+    else if (status == ZN_OK)
+        status = run_update(us);
+    if (status == ZN_OK && !e->updater)
+        status = zn_device_record(e->host, &us->done);
+    return submitted(e, status, &us->done);
 }
 
 /* The sum over ranks is there. */
@@ -98,10 +102,12 @@ static zn_status land(zn_engine *e, int unit)
     us->since = e->moment;
     if (!e->storage)
         return ZN_OK;
-    ZN_TRY(zn_device_record(e->device, &us->written));
     zn_event_reset(&us->done);
-    return zn_storage_write(e->storage, swap_at(e, unit), pointer_of(gradient),
-                            (size_t)e->units.units[unit].partition * sizeof(float), &us->written, &us->done);
+    zn_status status = zn_device_record(e->device, &us->written);
+    if (status == ZN_OK)
+        status = zn_storage_write(e->storage, swap_at(e, unit), pointer_of(gradient),
+                                  (size_t)e->units.units[unit].partition * sizeof(float), &us->written, &us->done);
+    return submitted(e, status, &us->done);
 }
 
 static zn_status step_flight(zn_engine *e, int unit)

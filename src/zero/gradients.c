@@ -112,9 +112,11 @@ static zn_status reduce_unit(zn_engine *e, int unit)
         .adds = adds,
         .after = {&us->written},
     };
-    ZN_TRY(zn_device_record(e->device, &us->written));
     zn_event_reset(&us->done);
-    return zn_comm_reduce(e->comm, &reduce, &us->done);
+    zn_status status = zn_device_record(e->device, &us->written);
+    if (status == ZN_OK)
+        status = zn_comm_reduce(e->comm, &reduce, &us->done);
+    return submitted(e, status, &us->done);
 }
 
 /* One rank in fp32: what is in its place is the sum already. */

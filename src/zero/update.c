@@ -109,8 +109,8 @@ static zn_status start_issuing(zn_engine *e, int n)
 
 static zn_status apply(zn_engine *e, double lr, float grad_scale)
 {
+    ZN_TRY(updates_settle(e)); /* where no backward came between two updates; the one before still counts as it did */
     e->n_updates++;
-    ZN_TRY(updates_settle(e)); /* where no backward came between two updates */
     ZN_TRY(gathers_wait_published(e));
     bool beside = updates_beside(e);
     e->sweep = sweep_of_all(e, &(struct update){.device = beside ? e->host : states_device(e),
