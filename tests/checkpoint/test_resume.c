@@ -564,7 +564,7 @@ static void a_later_format_is_refused(void **state)
     size_t n = 0;
     zn_contents c;
     char *text = read_in("later/checkpoints/step-00000006/state.json", &n);
-    strstr(text, "\"format\": 2")[10] = '3';
+    strstr(text, "\"format\": 2")[10] = '9';
     make_file("later/checkpoints/step-00000006/state.json", text, n);
     free(text);
     OK(zn_contents_read(in_folder("later/checkpoints/step-00000006/manifest.json"), &c));
@@ -578,7 +578,7 @@ static void a_later_format_is_refused(void **state)
     OK(zn_contents_write(&c, in_folder("later/checkpoints/step-00000006"), "manifest.json"));
     zn_contents_fini(&c);
     o.resume = true;
-    FAILS(train_on_ranks(&o, 2), ZN_ERR_UNSUPPORTED, "state.json", "format 3; this version reads format 2");
+    FAILS(train_on_ranks(&o, 2), ZN_ERR_UNSUPPORTED, "state.json", "format 9; this version reads format 2");
     forget("later");
 }
 

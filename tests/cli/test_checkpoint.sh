@@ -97,7 +97,7 @@ assert len(names) == 4 * 28, len(names)
 assert names["wte.weight.master"]["shape"] == names["wte.weight"]["shape"] == [101, 32]
 assert names["wte.weight"]["dtype"] == "BF16" and names["wte.weight.master"]["dtype"] == "F32"
 state = inspect["state"]
-assert state["format"] == 1 and state["step"] == 4 and state["data"]["consumed"] == 8, state
+assert state["format"] == 2 and state["step"] == 4 and state["data"]["consumed"] == 8, state
 assert state["configuration"]["micro_batch"] == 2 and state["masters"] == "optimizer", state
 verify = json.load(open("verify.json"))["checkpoints"]
 assert len(verify) == 1 and verify[0]["whole"] and verify[0]["damage"] == [], verify
