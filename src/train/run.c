@@ -63,7 +63,7 @@ void zn_run_note(const struct zn_run *run, const char *format, ...)
 
 void zn_run_tell_failure(const struct zn_run *run, const struct zn_train_listener *listener, zn_status status)
 {
-    if (run->device)
+    if (run->device && !run->is_evaluation_alike)
         zn_comm_abort(run->comm, status);
     if (listener->failed)
         listener->failed(listener->self, zn_error_message(), zn_comm_speaks(run->comm));

@@ -100,7 +100,7 @@ zn_status zn_run_start(struct zn_run *run, const struct zn_engine_options *optio
                        uint64_t seed);
 
 /* Of a run that failed: the others learn of it, and one rank of the node says it before any of them leaves. What was agreed
- * upon they have already: so it is with all failures before there is a device. */
+ * upon they have already: so it is with all failures before there is a device, and with those of the data of an evaluation. */
 void zn_run_tell_failure(const struct zn_run *run, const struct zn_train_listener *listener, zn_status status);
 
 #endif
