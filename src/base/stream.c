@@ -21,7 +21,8 @@ struct zn_stream {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
     struct queued *first, *last;
-    bool busy, ending;
+    struct queued spare; /* for a task without memory: what ends a job must not fail for want of it */
+    bool busy, ending, spare_is_used;
     zn_status status; /* the first failure */
     char message[256];
 };
@@ -96,8 +97,11 @@ static void *work(void *arg)
         s->busy = true;
         pthread_mutex_unlock(&s->lock);
         zn_status status = execute(s, &q->task);
-        free(q);
         pthread_mutex_lock(&s->lock);
+        if (q == &s->spare)
+            s->spare_is_used = false;
+        else
+            free(q);
         note_failure(s, status);
         s->busy = false;
         pthread_cond_broadcast(&s->changed);
@@ -170,11 +174,16 @@ zn_status zn_stream_submit(zn_stream *s, const struct zn_task *task)
         return status;
     }
     struct queued *q = malloc(sizeof *q);
-    if (!q)
-        return zn_event_fail(task->done, zn_fail(ZN_ERR_MEMORY, "no memory for a task"));
-    q->task = *task;
-    q->next = NULL;
     pthread_mutex_lock(&s->lock);
+    if (!q && !s->spare_is_used) {
+        s->spare_is_used = true;
+        q = &s->spare;
+    }
+    if (!q) {
+        pthread_mutex_unlock(&s->lock);
+        return zn_event_fail(task->done, zn_fail(ZN_ERR_MEMORY, "no memory for a task"));
+    }
+    *q = (struct queued){.task = *task};
     if (s->last)
         s->last->next = q;
     else
