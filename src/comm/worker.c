@@ -155,11 +155,8 @@ static bool speaks(zn_comm *comm)
 static zn_status run_end(struct worker *w, void *arg)
 {
     bool *failed = arg;
-    unsigned char mine = 0, *all = malloc((size_t)w->head.n_ranks);
-    if (!all)
-        node_fail(&w->node, ZN_ERR_MEMORY, "no memory to end");
-    *failed = !all || worker_exchange(w, COMM_END, &mine, sizeof mine, all) != ZN_OK;
-    free(all);
+    unsigned char mine = 0;
+    *failed = worker_exchange(w, COMM_END, &mine, sizeof mine, w->ends) != ZN_OK;
     if (w->end)
         w->end(w, *failed);
     return ZN_OK;
@@ -193,13 +190,16 @@ zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local
 {
     struct worker *w = calloc(1, sizeof *w);
     int *ranks = calloc((size_t)n_local * 2, sizeof *ranks);
-    if (!w || !ranks) {
+    unsigned char *ends = malloc((size_t)n_ranks);
+    if (!w || !ranks || !ends) {
+        free(ends);
         free(ranks);
         free(w);
         return zn_fail(ZN_ERR_MEMORY, "no memory for a communicator");
     }
     memcpy(ranks, local_ranks, (size_t)n_local * sizeof *ranks);
     w->ranks = ranks;
+    w->ends = ends;
     w->pids = ranks + n_local;
     w->node = (struct comm_node){.n_local = n_local, .ranks = w->ranks, .pids = w->pids};
     for (int i = 0; i < n_local; i++)
@@ -224,6 +224,7 @@ void worker_free(struct worker *w)
         if (w->node.watched[i] >= 0)
             close(w->node.watched[i]);
     free(w->node.watched);
+    free(w->ends);
     free(w->ranks);
     free(w);
 }

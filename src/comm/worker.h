@@ -22,6 +22,7 @@ struct worker {
     void (*end)(struct worker *worker, bool failed);
     bool processes;    /* local ranks are processes, not threads */
     int *ranks, *pids; /* of local ranks; node's pointers */
+    unsigned char *ends; /* of the last exchange, one of each rank: to end needs no memory */
     /* Of the stream's thread: */
     uint32_t sequence;
     double began; /* its last request, when what it comes after was done */
