@@ -13,6 +13,9 @@
 struct zn_metrics {
     FILE *file;
     char *path;
+    bool is_regular;
+    int64_t step; /* of the last line, which begins at `at` */
+    off_t at;
 };
 
 static zn_status fail_log(const char *path)
@@ -27,12 +30,15 @@ static zn_status open_log(const char *path, const char *mode, zn_metrics **metri
         zn_metrics_destroy(m);
         return zn_fail(ZN_ERR_MEMORY, "no memory for the log");
     }
+    struct stat is;
     m->file = fopen(path, mode);
-    if (!m->file) {
+    if (!m->file || fstat(fileno(m->file), &is) != 0) {
         fail_log(path);
         zn_metrics_destroy(m);
         return ZN_ERR_IO;
     }
+    m->is_regular = S_ISREG(is.st_mode);
+    m->step = -1;
     *metrics = m;
     return ZN_OK;
 }
@@ -61,9 +67,9 @@ zn_status zn_metrics_continue(const char *path, int64_t step, zn_metrics **metri
 {
     zn_metrics *m = NULL;
     struct stat is;
-    if (stat(path, &is) == 0 && !S_ISREG(is.st_mode)) /* a pipe has nothing to cut */
+    if (stat(path, &is) != 0 || !S_ISREG(is.st_mode)) /* a pipe has nothing to cut */
         return zn_metrics_create(path, metrics);
-    ZN_TRY(open_log(path, "a+e", &m));
+    ZN_TRY(open_log(path, "r+e", &m));
     rewind(m->file);
     off_t end = end_of_step(m->file, step);
     if (ferror(m->file) || fseeko(m->file, end, SEEK_SET) != 0 || ftruncate(fileno(m->file), end) != 0) {
@@ -99,6 +105,30 @@ static void put_memory(FILE *f, const struct zn_step_report *s, const zn_ledger 
             (unsigned long long)s->nvme_write_bytes);
 }
 
+bool zn_metrics_can_replace(const zn_metrics *m)
+{
+    return m->is_regular;
+}
+
+/* Written over in one write, so that a reader, and a run that goes on, see one of the two. */
+static zn_status begin_line(zn_metrics *m, int64_t step)
+{
+    if (m->is_regular && step == m->step && fseeko(m->file, m->at, SEEK_SET) != 0)
+        return fail_log(m->path);
+    m->step = step;
+    m->at = m->is_regular ? ftello(m->file) : 0;
+    return m->at < 0 ? fail_log(m->path) : ZN_OK;
+}
+
+static zn_status end_line(zn_metrics *m)
+{
+    if (fflush(m->file) != 0 || ferror(m->file))
+        return fail_log(m->path);
+    if (m->is_regular && ftruncate(fileno(m->file), ftello(m->file)) != 0)
+        return fail_log(m->path);
+    return ZN_OK;
+}
+
 static void put_eval(FILE *f, const struct zn_step_report *s)
 {
     if (!s->evaluated)
@@ -124,6 +154,7 @@ zn_status zn_metrics_start(zn_metrics *m, const struct zn_step_report *s)
 zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)
 {
     FILE *f = m->file;
+    ZN_TRY(begin_line(m, s->step));
     fprintf(f, "{\"step\":%lld", (long long)s->step);
     if (s->skipped) {
         fprintf(f, ",\"loss\":null,\"skipped\":true,\"reason\":");
@@ -137,7 +168,5 @@ zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const z
     put_eval(f, s);
     put_memory(f, s, ledger);
     fprintf(f, "}\n");
-    if (fflush(f) != 0 || ferror(f))
-        return fail_log(m->path);
-    return ZN_OK;
+    return end_line(m);
 }

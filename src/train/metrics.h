@@ -14,8 +14,10 @@ zn_status zn_metrics_continue(const char *path, int64_t step, zn_metrics **metri
 /* The held-out loss before the first step. */
 zn_status zn_metrics_start(zn_metrics *metrics, const struct zn_step_report *step);
 
+/* The line of a step; where that of the same step was the last, it is written over. */
 zn_status zn_metrics_step(zn_metrics *metrics, const struct zn_step_report *step,
                           const zn_ledger *ledger);
+bool zn_metrics_can_replace(const zn_metrics *metrics); /* false for pipes, where each line is the last word */
 void zn_metrics_destroy(zn_metrics *metrics); /* NULL is legal */
 
 #endif

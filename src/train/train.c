@@ -324,13 +324,18 @@ static void write_log(struct training *t, const struct zn_step_report *report)
     t->metrics = NULL;
 }
 
-static void report_step(struct training *t, struct zn_step_report *report)
+static void measure_memory(const struct training *t, struct zn_step_report *report)
 {
     report->steps = t->options.steps;
     report->device_bytes = t->run.ledger.tier_peak[ZN_TIER_DEVICE];
     report->host_bytes = t->run.ledger.tier_peak[ZN_TIER_HOST];
     report->nvme_bytes = t->run.ledger.tier_peak[ZN_TIER_NVME];
     report->resident_bytes = peak_resident();
+}
+
+static void report_step(struct training *t, struct zn_step_report *report)
+{
+    measure_memory(t, report);
     write_log(t, report);
     if (t->run.listener.step)
         t->run.listener.step(t->run.listener.self, report);
@@ -405,6 +410,15 @@ static zn_status write_output(struct training *t)
     return zn_output_write_model(t->options.output, &t->run);
 }
 
+/* The log has the last step before a checkpoint of it is there, and its held-out loss in that same line later. */
+static zn_status end_last_step(struct training *t, struct zn_step_report *report)
+{
+    measure_memory(t, report);
+    if (t->metrics && zn_metrics_can_replace(t->metrics))
+        write_log(t, report);
+    return write_output(t);
+}
+
 /* After the last step the weights are written first: whatever fails in the evaluation, they are there. */
 static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
 {
@@ -414,7 +428,7 @@ static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
     zn_tracing_before(tracing, step);
     ZN_TRY(compute_step(t, step, &verdict, &report));
     ZN_TRY(zn_tracing_after(tracing, step));
-    zn_status status = is_last ? write_output(t) : ZN_OK;
+    zn_status status = is_last ? end_last_step(t, &report) : ZN_OK;
     if (status == ZN_OK)
         status = evaluate_if_due(t, step + 1, &report);
     report_step(t, &report);

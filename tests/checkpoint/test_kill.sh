@@ -103,6 +103,10 @@ for ((i = 0; i < 12; i++)); do
     killed "point $k in the background" one save:$k
 done
 
+# The last checkpoint is in place, and what comes after it is not: the log has its step all the same.
+train
+killed "the last point" one save:$total
+
 # ---- Between and inside of steps ----
 for ((i = 0; i < 8; i++)); do
     step=$((1 + (i * 12 + RANDOM % 12) / 8))
