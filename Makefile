@@ -8,7 +8,7 @@ sources = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
 MINUTES ?= 10
 
-.PHONY: all setup configure test soak faults demo bench install clean format tidy help
+.PHONY: all setup configure test test-sanitize soak faults demo bench install clean format tidy help
 .DEFAULT_GOAL := all
 
 ## all       build the program: build/zinc
@@ -23,9 +23,13 @@ configure:
 setup:
 	@scripts/setup.sh
 
-## test      all tests: release, sanitizers, fuzzers; ends with "N passed, N failed, N skipped"
+## test      all tests; ends with "N passed, N failed, N skipped"
 test: setup
-	@JOBS=$(JOBS) scripts/test.sh
+	@JOBS=$(JOBS) scripts/test.sh release
+
+## test-sanitize  the tests under sanitizers, and the fuzzers
+test-sanitize: setup
+	@JOBS=$(JOBS) scripts/test.sh sanitize
 
 ## soak      random configurations, kills, faults and fuzzers (MINUTES=10, SEED=, ONLY=)
 soak: all

@@ -1,7 +1,9 @@
 #!/bin/bash
-# Every test: the release build, then clang with address and undefined-behaviour sanitizers and
-# the fuzzers, then the threaded tests under the thread sanitizer. All builds are run even when
-# one fails; the last line is "N passed, N failed, N skipped" over all of them.
+# The tests: `release`, every test of the release build (the default), and `sanitize`, clang with address and
+# undefined-behaviour sanitizers and the fuzzers, then the threaded tests under the thread sanitizer. All builds are run even
+# when one fails; the last line is "N passed, N failed, N skipped" over all of them.
+#
+#   scripts/test.sh [release] [sanitize]
 set -u
 cd "$(dirname "$0")/.." || exit
 jobs=${JOBS:-$(nproc)}
@@ -31,7 +33,14 @@ run()
         --output-junit "$junit" "$@"
 }
 
-run release build all
-run asan-ubsan build/asan-ubsan all -LE 'slow|parity|house|once'
-run tsan build/tsan threaded_tests -L threads
+for part in "${@:-release}"; do
+    case $part in
+    release) run release build all ;;
+    sanitize)
+        run asan-ubsan build/asan-ubsan all -LE 'slow|parity|house|once'
+        run tsan build/tsan threaded_tests -L threads
+        ;;
+    *) echo "usage: scripts/test.sh [release] [sanitize]" >&2; exit 2 ;;
+    esac
+done
 exec python3 scripts/summary "${results[@]}"

@@ -299,8 +299,12 @@ static void show_step(void *self, const struct zn_step_report *s)
     double left = (double)(s->steps - s->step) * s->seconds;
     if (s->skipped)
         fprintf(stderr, "%szinc train: step %lld skipped: %s\n", new_line(screen), (long long)s->step, s->reason);
-    printf("%sstep %lld/%lld  loss %.4f  norm %.3f  lr %.3g  %.0f tokens/s", new_line(screen),
-           (long long)s->step, (long long)s->steps, s->loss, s->grad_norm, s->lr, rate);
+    printf("%sstep %lld/%lld  ", new_line(screen), (long long)s->step, (long long)s->steps);
+    if (s->skipped)
+        printf("skipped");
+    else
+        printf("loss %.4f  norm %.3f", s->loss, s->grad_norm);
+    printf("  lr %.3g  %.0f tokens/s", s->lr, rate);
     if (s->targets < s->tokens)
         printf(" (%.0f trained)", trained);
     printf("  %s", zn_size_text(s->device_bytes, device));
