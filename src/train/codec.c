@@ -24,6 +24,9 @@ zn_status zn_codec_open(const char *folder, int64_t vocabulary, bool byte_tokeni
     ZN_TRY(zn_folder_has_tokenizer(folder, &found));
     if (found)
         ZN_TRY(zn_tokenizer_open(folder, &tokenizer));
+    else if (vocabulary < 256)
+        return zn_fail(ZN_ERR_USAGE, "--byte-tokenizer: the vocabulary of %lld in %s is too small for bytes",
+                       (long long)vocabulary, folder);
     zn_codec *c = calloc(1, sizeof *c);
     if (!c) {
         zn_tokenizer_close(tokenizer);

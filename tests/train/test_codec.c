@@ -61,7 +61,8 @@ static void what_cannot_be_is_refused(void **state)
     zn_codec *codec;
     int32_t *ids;
     size_t n;
-    FAILS(zn_codec_open(test_folder, 255, true, &codec), ZN_ERR_INPUT, test_folder, "255");
+    FAILS(zn_codec_open(test_folder, 255, true, &codec), ZN_ERR_USAGE, test_folder, "255");
+    FAILS(zn_codec_open(test_folder, 255, false, &codec), ZN_ERR_INPUT, test_folder, "255");
     FAILS(zn_codec_open(test_folder, 50257, false, &codec), ZN_ERR_INPUT, test_folder, "--byte-tokenizer");
     codec = open_bytes(256);
     FAILS(zn_codec_encode_chat(codec, "x", &ids, &n), ZN_ERR_USAGE, "--chat", "tokenizer");
