@@ -288,7 +288,7 @@ if [ "$(id -u)" != 0 ]; then
     refuses 1 closed/run "" train --model good --data tokens.bin --seq-len 8 --steps 1 --output closed/run
 fi
 "$zinc" train --model good --data tokens.bin --seq-len 8 --steps 1 --output out --log tokens.bin/log >stdout 2>stderr
-[ $? = 1 ] && grep -qF tokens.bin/log stderr || fail "a log that cannot be written: $(cat stderr)"
+[ $? = 2 ] && grep -qF tokens.bin/log stderr || fail "a log that cannot be written: $(cat stderr)"
 rm -rf out
 if [ -w /dev/full ]; then
     "$zinc" train --model good --data tokens.bin --seq-len 8 --steps 1 --output out --log /dev/full >stdout 2>stderr

@@ -86,11 +86,13 @@ expect 0 "" run
 python3 - <<'PYTHON' || fail "the numbers of a page"
 import json
 from check import read, short
-log = [json.loads(line) for line in open("run/metrics.jsonl")]
+lines = [json.loads(line) for line in open("run/metrics.jsonl")]
+log = lines[1:] # the first is the held-out loss before step 1
+assert lines[0]["step"] == 0 and set(lines[0]) == {"step", "eval_loss"}, lines[0]
 run = json.load(open("run/run.json"))
 text = read("run/report.html").text
 losses = [step["loss"] for step in log]
-held = [step["eval_loss"] for step in log if "eval_loss" in step]
+held = [step["eval_loss"] for step in lines if "eval_loss" in step]
 def holds(words):
     assert words in text, (words, text)
 holds("Finished")
@@ -99,7 +101,7 @@ holds("tokens {n} {n}".format(n=sum(step["tokens"] for step in log)))
 holds("loss %s first %s" % (short(losses[-1]), short(losses[0])))
 holds("held-out loss %s first %s" % (short(held[-1]), short(held[0])))
 holds("least %s at step %d" % (short(min(losses)), losses.index(min(losses)) + 1))
-for step in log:
+for step in lines:
     if "eval_loss" in step:
         holds("step %d: %s" % (step["step"], short(step["eval_loss"])))
 for key in ("grad_norm", "lr", "tokens_per_second"):
@@ -138,7 +140,7 @@ mkdir empty one long many
 : >empty/metrics.jsonl
 expect 0 "" empty
 page empty/report.html "Unknown end" "steps 0"
-head -1 run/metrics.jsonl >one/metrics.jsonl
+head -2 run/metrics.jsonl >one/metrics.jsonl
 expect 0 "" one
 page one/report.html "The last step in the log is 1;"
 # Longer than the page has points: least and greatest are still there, and the page stays small.
