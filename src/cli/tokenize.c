@@ -186,7 +186,7 @@ static zn_status check_files(const struct zn_data_files *files, uint64_t *sum)
 
 static zn_status encode_files(zn_encoder *encoder, const struct zn_data_files *files, struct work *w)
 {
-    const struct zn_token_sink sink = {.self = w, .put = put_tokens, .put_example = put_tokens, .progress = say_progress};
+    const struct zn_token_sink sink = {.self = w, .put = put_tokens, .progress = say_progress};
     w->next = zn_clock_now(&w->clock) + 1;
     zn_status status = zn_encode_files(encoder, files->file, files->n, &sink);
     if (w->terminal)

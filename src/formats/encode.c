@@ -196,8 +196,9 @@ zn_status encode_lines(zn_encoder *encoder, struct encode_part *part)
     ZN_TRY(zn_jsonl_open_part(&lines, &encoder->options.rows, &rows));
     zn_status status;
     while ((status = zn_jsonl_next(rows, &row)) == ZN_OK && row) {
-        status = zn_row_is_example(row) ? encode_example(encoder, row, zn_jsonl_place(rows), part)
-                                        : zn_encode_row(encoder, row, zn_jsonl_place(rows), &part->document);
+        status = part->keeps_examples && zn_row_is_example(row)
+                     ? encode_example(encoder, row, zn_jsonl_place(rows), part)
+                     : zn_encode_row(encoder, row, zn_jsonl_place(rows), &part->document);
         if (status != ZN_OK)
             break;
     }

@@ -55,7 +55,8 @@ zn_status zn_encode_row(zn_encoder *encoder, const struct zn_row *row, const cha
 struct zn_token_sink {
     void *self;
     zn_status (*put)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
-    zn_status (*put_example)(void *self, const int32_t *ids, const uint8_t *counts, size_t n);
+    zn_status (*put_example)(void *self, const int32_t *ids, const uint8_t *counts, size_t n); /* NULL: they go among the
+                                                                                                * documents, in the order of rows */
     void (*progress)(void *self, uint64_t n_bytes); /* of all files so far; may be NULL */
 };
 

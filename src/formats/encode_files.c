@@ -111,6 +111,7 @@ static zn_status send_part(struct reader *r, struct encode_part part)
         ZN_TRY(zn_team_take(r->team));
     ZN_TRY(zn_team_next(r->team, &job));
     part.path = r->path;
+    part.keeps_examples = r->sink->put_example != NULL;
     part.at = r->before + r->at - (r->n - part.n);
     ZN_TRY(fill_part(job, &part, r->buffer));
     r->under_way += part.n;

@@ -45,6 +45,7 @@ struct encode_part {
     size_t n, capacity;
     uint64_t at; /* bytes of all files up to its end */
     struct zn_document document;
+    bool keeps_examples;         /* apart from the documents */
     struct zn_document examples; /* one after another */
     size_t *borders;             /* where each ends among their tokens */
     size_t n_examples, borders_capacity;

@@ -33,12 +33,16 @@ const char *zn_packing_name(zn_packing packing)
     return packings[packing];
 }
 
-zn_status zn_packing_check(const char *given, bool has_examples)
+zn_status zn_packing_check(const char *given, bool truncate, bool has_examples)
 {
-    if (!given || has_examples || strcmp(given, "stream") == 0)
+    bool is_stream = given && strcmp(given, "stream") == 0;
+    if (has_examples || (!truncate && (!given || is_stream)))
         return ZN_OK;
-    return zn_fail(ZN_ERR_USAGE, "--packing %s: the data hold no rows that are examples (prompts with completions, or "
-                   "messages); text and token files are always a stream", given);
+    if (truncate && is_stream)
+        return zn_fail(ZN_ERR_USAGE, "--truncate-rows does not go with --packing stream, which cuts rows anywhere");
+    return zn_fail(ZN_ERR_USAGE, "%s%s: the data hold no rows that are examples (prompts with completions, or messages); "
+                   "text and token files are always a stream", truncate ? "--truncate-rows" : "--packing ",
+                   truncate ? "" : given);
 }
 
 struct opening {

@@ -16,8 +16,8 @@ typedef enum zn_packing {
 zn_status zn_packing_parse(const char *name, zn_packing *packing); /* NULL: best-fit */
 const char *zn_packing_name(zn_packing packing);
 
-/* A packing that was asked for where there is nothing to pack is a mistake. */
-zn_status zn_packing_check(const char *given, bool has_examples);
+/* What was asked for examples where there are none is a mistake. */
+zn_status zn_packing_check(const char *given, bool truncate, bool has_examples);
 
 struct zn_data {
     zn_token_source *stream; /* documents, as one row of tokens */

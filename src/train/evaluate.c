@@ -129,7 +129,7 @@ static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *
     const struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .may_encode = true,
                                          .packing = options.packing};
     ZN_TRY(zn_run_open_data(run, &from, data));
-    ZN_TRY(zn_packing_check(o->packing, zn_examples_n(data->examples) > 0));
+    ZN_TRY(zn_packing_check(o->packing, o->truncate_rows, zn_examples_n(data->examples) > 0));
     if (o->seq_len == 0)
         *seq_len = default_seq_len(run, data, *seq_len);
     options.time = *seq_len;

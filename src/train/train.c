@@ -130,7 +130,7 @@ static zn_status open_data_from(struct training *t, const char *cache, bool may_
     struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .cache = cache,
                                    .may_encode = may_encode, .packing = t->packing};
     ZN_TRY(open_windows(t, &from, "--data", &t->data, &t->windows));
-    ZN_TRY(zn_packing_check(o->packing, zn_windows_has_examples(t->windows)));
+    ZN_TRY(zn_packing_check(o->packing, o->truncate_rows, zn_windows_has_examples(t->windows)));
     t->packing_name = zn_packing_name(zn_windows_has_examples(t->windows) ? t->packing : ZN_PACKING_STREAM);
     ZN_TRY(settings_resolve_steps(t));
     if (o->n_eval_data == 0)

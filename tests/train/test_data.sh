@@ -124,6 +124,19 @@ refused() {
     grep -qF -- "$text" refused.err || fail "$*: '$(cat refused.err)' does not hold '$text'"
     [ ! -e refused ] || fail "$*: left an output folder"
 }
+folder=words
+# What was asked of examples where there are none is known once the data are encoded, which is kept for the next run.
+mistaken() {
+    local text=$1
+    shift
+    train mistaken "$@" && fail "$*: taken"
+    grep -qF -- "$text" mistaken.err || fail "$*: '$(cat mistaken.err)' does not hold '$text'"
+    equal "$*: left" "$(ls mistaken)" cache
+}
+mistaken "--packing none: the data hold no rows that are examples" --data text.txt --seq-len 8 --packing none
+mistaken "--truncate-rows: the data hold no rows that are examples" --data text.txt --seq-len 8 --truncate-rows
+mistaken "--truncate-rows does not go with --packing stream" --data talk.jsonl --seq-len 8 --packing stream --truncate-rows
+folder=plain
 refused "talk.jsonl:1: 'messages' need a tokenizer" --data talk.jsonl
 model large 300
 folder=large
