@@ -135,19 +135,8 @@ zn_status zn_checkpoints_prune(const char *folder, int64_t keep)
     return status;
 }
 
-static bool is_temporary_folder(const char *name)
-{
-    return strncmp(name, ZN_TEMPORARY, strlen(ZN_TEMPORARY)) == 0;
-}
-
-/* As base/files.h makes them: ".model.safetensors.4711-0.tmp". */
-static bool is_temporary_file(const char *name)
-{
-    size_t n = strlen(name);
-    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
-}
-
-static zn_status clean(const char *folder, bool (*is_left)(const char *name))
+/* Removes the folders of checkpoints that were never finished. */
+static zn_status clean(const char *folder)
 {
     DIR *list = opendir(folder);
     struct dirent *entry;
@@ -156,7 +145,7 @@ static zn_status clean(const char *folder, bool (*is_left)(const char *name))
         return errno == ENOENT ? ZN_OK : fail_errno(folder, "cannot open the folder");
     while (status == ZN_OK && (entry = readdir(list))) {
         char *path;
-        if (!is_left(entry->d_name))
+        if (strncmp(entry->d_name, ZN_TEMPORARY, strlen(ZN_TEMPORARY)) != 0)
             continue;
         status = zn_path_join(folder, entry->d_name, &path);
         if (status != ZN_OK)
@@ -171,9 +160,9 @@ static zn_status clean(const char *folder, bool (*is_left)(const char *name))
 zn_status zn_checkpoints_clean(const char *output)
 {
     char *folder;
-    ZN_TRY(clean(output, is_temporary_file));
+    ZN_TRY(zn_folder_remove_left(output));
     ZN_TRY(zn_path_join(output, ZN_CHECKPOINTS, &folder));
-    zn_status status = clean(folder, is_temporary_folder);
+    zn_status status = clean(folder);
     free(folder);
     return status;
 }

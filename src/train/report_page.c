@@ -160,6 +160,17 @@ static void add_loss_tile(zn_text *page, const char *name, const zn_curve *c)
     end_tile(page);
 }
 
+/* A large number, short and in full. */
+static void add_amount(zn_text *page, const char *name, double amount)
+{
+    begin_tile(page, name);
+    html_add_large(page, amount);
+    zn_text_add(page, "<small>");
+    html_add_count(page, amount);
+    zn_text_add(page, "</small>");
+    end_tile(page);
+}
+
 static void add_tiles(zn_text *page, const struct zn_report_facts *f)
 {
     const struct zn_report_log *log = f->log;
@@ -173,20 +184,9 @@ static void add_tiles(zn_text *page, const struct zn_report_facts *f)
         zn_text_add(page, "</small>");
     }
     end_tile(page);
-    begin_tile(page, "tokens");
-    html_add_large(page, log->tokens);
-    zn_text_add(page, "<small>");
-    html_add_count(page, log->tokens);
-    zn_text_add(page, "</small>");
-    end_tile(page);
-    if (log->targets < log->tokens) {
-        begin_tile(page, "trained tokens");
-        html_add_large(page, log->targets);
-        zn_text_add(page, "<small>");
-        html_add_count(page, log->targets);
-        zn_text_add(page, "</small>");
-        end_tile(page);
-    }
+    add_amount(page, "tokens", log->tokens);
+    if (log->targets < log->tokens)
+        add_amount(page, "trained tokens", log->targets);
     begin_tile(page, "time in steps");
     html_add_duration(page, log->seconds);
     if (log->seconds > 0) {

@@ -1,200 +1,17 @@
-/* The training loop: opens what a run needs, plans, and runs the steps. */
+/* The training loop. */
 #include "zinc/train.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "base/files.h"
-#include "train/agreement.h"
-#include "train/binding.h"
 #include "train/output.h"
-#include "train/room.h"
 #include "train/tracing.h"
 #include "train/train.h"
 #include "train/training.h"
 
 enum { MAX_SKIPPED = 10 };
-
-static void report_plan(const struct training *t, const struct zn_room *room)
-{
-    const struct zn_run *run = &t->run;
-    const zn_manifest *m = &run->plan.manifest;
-    if (!run->listener.plan)
-        return;
-    struct zn_plan_report report = {
-        .architecture = run->model->architecture,
-        .n_parameters = zn_model_n_elements(run->model),
-        .steps = t->options.steps,
-        .tokens_per_step =
-            t->engine.micro_batch * t->engine.accumulate * t->engine.time * zn_comm_n_ranks(run->comm),
-        .memory_limit = run->memory_limit,
-        .recompute = t->engine.recompute,
-        .vertical = t->engine.vertical,
-        .schedule_reason = run->schedule_reason,
-        .tile_bytes = t->engine.tile_bytes,
-        .process_bytes = zn_run_overhead(run, &t->engine),
-        .ranks = zn_comm_n_ranks(run->comm),
-        .stage = t->engine.stage,
-        .precision = t->options.precision,
-        .threads = run->threads,
-        .isa = run->isa,
-        .checkpoint_every = t->options.checkpoint_every,
-        .keep = t->options.keep,
-        .saves_at_end = strcmp(t->options.save, "all") == 0,
-    };
-    zn_room_sizes(run, room, &report.model_bytes, &report.checkpoint_bytes);
-    for (int tier = 0; tier < ZN_N_TIERS; tier++) {
-        for (int kind = 0; kind < ZN_N_KINDS; kind++)
-            report.bytes[kind][tier] = zn_manifest_bytes(m, (zn_tier)tier, (zn_kind)kind);
-    }
-    run->listener.plan(run->listener.self, &report);
-}
-
-static zn_status make_batches(struct training *t)
-{
-    t->batches = calloc((size_t)t->engine.accumulate, sizeof *t->batches);
-    t->views = calloc((size_t)t->engine.accumulate, sizeof *t->views);
-    t->which = calloc((size_t)t->engine.micro_batch, sizeof *t->which);
-    if (!t->batches || !t->views || !t->which)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)t->engine.accumulate);
-    for (int64_t a = 0; a < t->engine.accumulate; a++)
-        ZN_TRY(zn_host_batch_init(&t->batches[a], t->engine.micro_batch, t->engine.time));
-    return ZN_OK;
-}
-
-static zn_status open_log(struct training *t)
-{
-    const struct zn_train_options *o = &t->options;
-    int64_t resumed = zn_saving_resumed_step(t->saving);
-    char *path = NULL;
-    if (!o->log)
-        ZN_TRY(zn_path_join(o->output, "metrics.jsonl", &path));
-    const char *log = o->log ? o->log : path;
-    zn_status status = resumed >= 0 ? zn_metrics_continue(log, resumed, &t->metrics)
-                                    : zn_metrics_create(log, &t->metrics);
-    free(path);
-    return status;
-}
-
-/* Before any work: what is written at the end can be written. */
-static zn_status check_outputs(const struct zn_train_options *o)
-{
-    ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
-    ZN_TRY(zn_output_check_file("--log", o->log, o->output));
-    return zn_output_check_file("--trace", o->trace, o->output);
-}
-
-/* The model and the machine: no rank waits for another here. */
-static zn_status open_inputs(struct training *t)
-{
-    struct zn_train_options *o = &t->options;
-    struct zn_run *run = &t->run;
-    t->engine.time = o->seq_len;
-    ZN_TRY(settings_resolve(t));
-    run->byte_tokenizer = o->byte_tokenizer;
-    ZN_TRY(zn_run_find_model(run, &o->model));
-    ZN_TRY(zn_run_hold_files(run, o->model));
-    ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
-    ZN_TRY(settings_resolve_model(t));
-    ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
-    if (zn_comm_rank(run->comm) == 0)
-        ZN_TRY(check_outputs(o));
-    return make_batches(t);
-}
-
-static zn_status open_windows(struct training *t, const struct zn_data_options *from, const char *what,
-                              struct zn_data *data, zn_windows **windows)
-{
-    const struct zn_windows_options options = {.time = t->engine.time,
-                                               .packing = t->packing,
-                                               .truncate = t->options.truncate_rows,
-                                               .max_time = t->run.model->max_positions,
-                                               .what = what};
-    ZN_TRY(zn_run_open_data(&t->run, from, data));
-    ZN_TRY(zn_windows_create(&t->run, data, &options, windows));
-    t->engine.has_examples = t->engine.has_examples || zn_windows_has_examples(*windows);
-    t->run.data_bytes += zn_examples_bytes(data->examples) + zn_windows_bytes(*windows);
-    if (zn_windows_has_examples(*windows))
-        zn_run_note(&t->run, "%s: %lld examples in %lld windows of at most %lld tokens, %.0f%% filled", what,
-                    (long long)zn_windows_n_examples(*windows), (long long)zn_windows_n_packed(*windows),
-                    (long long)t->engine.time, 100 * zn_windows_filled(*windows));
-    return ZN_OK;
-}
-
-static zn_status open_data_from(struct training *t, const char *cache, bool may_encode)
-{
-    struct zn_train_options *o = &t->options;
-    struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .cache = cache,
-                                   .may_encode = may_encode, .packing = t->packing};
-    ZN_TRY(open_windows(t, &from, "--data", &t->data, &t->windows));
-    ZN_TRY(zn_packing_check(o->packing, o->truncate_rows, zn_windows_has_examples(t->windows)));
-    t->packing_name = zn_packing_name(zn_windows_has_examples(t->windows) ? t->packing : ZN_PACKING_STREAM);
-    ZN_TRY(settings_resolve_steps(t));
-    if (o->n_eval_data == 0)
-        return ZN_OK;
-    from.paths = o->eval_data;
-    from.n_paths = o->n_eval_data;
-    return open_windows(t, &from, "--eval-data", &t->eval_data, &t->eval_windows);
-}
-
-/* Text is encoded by rank 0, and then read by all. */
-static zn_status open_data(struct training *t, bool encodes)
-{
-    char *cache;
-    const char *output = t->options.output;
-    if (encodes != (zn_comm_rank(t->run.comm) == 0))
-        return ZN_OK;
-    bool was_there = zn_folder_exists(output);
-    ZN_TRY(zn_path_join(output, "cache", &cache));
-    zn_status status = encodes ? zn_folder_remove_left(cache) : ZN_OK; /* of an encoding that was killed */
-    if (status == ZN_OK)
-        status = open_data_from(t, cache, encodes);
-    if (status != ZN_OK && encodes && rmdir(cache) == 0 && !was_there) /* only what is empty goes */
-        rmdir(output);
-    free(cache);
-    return status;
-}
-
-static zn_status open_output(struct training *t, const struct zn_room *room)
-{
-    const struct zn_train_options *o = &t->options;
-    if (zn_comm_rank(t->run.comm) != 0)
-        return ZN_OK;
-    report_plan(t, room);
-    ZN_TRY(zn_folder_create(o->output));
-    ZN_TRY(zn_saving_prepare(t->saving));
-    ZN_TRY(zn_output_write_run(o->output, &t->run, o, &t->engine, false));
-    return open_log(t);
-}
-
-/* All ranks succeed or none. */
-static zn_status set_up(struct training *t)
-{
-    zn_comm *comm = t->run.comm;
-    ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
-    ZN_TRY(zn_agree_on_resume(&t->run, &t->options));
-    ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->options, &t->engine, &t->order, &t->data,
-                                                    &t->packing_name, &t->loss_scale},
-                          &t->saving));
-    ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
-    ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
-    if (zn_saving_is_done(t->saving))
-        return ZN_OK;
-    ZN_TRY(zn_run_bind(&t->run, t->options.threads));
-    ZN_TRY(zn_agree_on_memory(&t->run));
-    ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
-    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, &t->data, &t->eval_data));
-    const struct zn_swap_paths swap = {.paths = t->options.n_nvme_paths ? t->options.nvme_paths : &t->options.output,
-                                       .n_paths = t->options.n_nvme_paths ? t->options.n_nvme_paths : 1,
-                                       .allow_buffered = t->options.allow_buffered_swap};
-    const struct zn_room room = zn_saving_room(t->saving, &swap);
-    ZN_TRY(zn_room_check(&t->run, &room));
-    ZN_TRY(zn_comm_agree(comm, open_output(t, &room)));
-    return zn_run_start(&t->run, &t->engine, &swap, t->options.seed);
-}
 
 /* What a step processes. */
 struct step_size {
@@ -487,7 +304,7 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     zn_tracing *tracing = NULL;
     zn_run_init(&t.run, comm, &options->listener);
     t.run.rows = (struct zn_row_options){.map = options->map, .n_map = options->n_map};
-    zn_status status = set_up(&t);
+    zn_status status = training_set_up(&t);
     bool is_done = status == ZN_OK && zn_saving_is_done(t.saving);
     if (status == ZN_OK && !is_done)
         status = zn_comm_agree(comm, zn_tracing_begin(&t, &tracing));

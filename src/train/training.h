@@ -37,6 +37,9 @@ struct training {
     bool *frozen;                  /* by parameter index */
 };
 
+/* Everything up to the first step: all ranks succeed or none. Collective; blocks. */
+zn_status training_set_up(struct training *t);
+
 /* Options into what the engine, the planner and the schedule take: before the model is known, after it, and
  * once the data is. */
 zn_status settings_resolve(struct training *t);
