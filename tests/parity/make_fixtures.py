@@ -40,7 +40,7 @@ GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 32
 GPT2_GAINS = {"ln_1.weight": 2, "ln_f.weight": 4, "mlp.c_proj.weight": 3}
 FLAGS = {"steps": 20, "accumulate": 2, "micro-batch": 2, "seq-len": 32, "lr": 1e-3, "weight-decay": 0.1}
 COSINE = {"lr-schedule": "cosine", "warmup": 5, "min-lr": 1e-4}
-LINEAR = {"lr-schedule": "linear", "warmup": 3}
+LINEAR = {"lr-schedule": "linear", "warmup": 3, "min-lr": 0.0}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 32}
 
@@ -240,7 +240,7 @@ def sharpness(folder, fixture, flags, tok, truth):
     for name, changes in {"clip": {"clip": 0}, "weight-decay": {"weight-decay": 0}, "accumulate": {"accumulate": 1},
                           "lr-schedule": {"lr-schedule": "constant"}, "warmup": {"warmup": 0},
                           "min-lr": {"min-lr": 0}}.items():
-        if name in flags:
+        if name in flags and flags[name] != changes[name]:
             measure(name, OPTIMIZER_FLOOR, changes=changes)
     measure("no decay of vectors", OPTIMIZER_FLOOR, decay_vectors=True)
     weak = [n for n, far in found.items()

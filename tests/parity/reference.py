@@ -13,7 +13,7 @@ fp32 with weights rounded to bf16, and rounds each gradient to bf16 once before 
 steps normally, then applies each gradient one step late (step i computes with weights that do not yet hold the
 gradient of step i-1); the last pending one is applied at the end. AdamW: decay only on parameters of two or more
 dimensions; the norm is over all parameters, before clipping. Learning rate of step s (from 1): lr*min(1, s/W), then
-by --lr-schedule to --min-lr at the last step.
+by --lr-schedule to --min-lr at the last step (as with zinc where --min-lr is given).
 """
 import argparse
 import json
