@@ -4,7 +4,7 @@
 
 #include "base/json_text.h"
 #include "cli/placement.h"
-#include "formats/jsonl.h"
+#include "text/jsonl.h"
 #include "zinc/train.h"
 
 struct eval_flags {

@@ -12,9 +12,9 @@
 #include "base/machine.h"
 #include "base/size.h"
 #include "cli/commands.h"
-#include "formats/encode.h"
+#include "text/encode.h"
 #include "formats/tokens.h"
-#include "train/stop.h"
+#include "text/stop.h"
 
 struct tokenize_flags {
     const char *model, *output, *text;

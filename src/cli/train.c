@@ -12,7 +12,7 @@
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "comm/comm.h"
-#include "formats/jsonl.h"
+#include "text/jsonl.h"
 #include "zinc/train.h"
 
 struct train_flags {

@@ -8,9 +8,9 @@
 #include "base/files.h"
 #include "base/size.h"
 #include "base/rng.h"
-#include "formats/byte_text.h"
-#include "formats/encode.h"
-#include "train/stop.h"
+#include "text/byte_text.h"
+#include "text/encode.h"
+#include "text/stop.h"
 
 static const double SECONDS_BETWEEN_NOTES = 5;
 

@@ -7,7 +7,7 @@
 #include "checkpoint/hub_files.h"
 #include "checkpoint/load.h"
 #include "checkpoint/weights.h"
-#include "formats/jsonl.h"
+#include "text/jsonl.h"
 #include "plan/fit.h"
 #include "zinc/train.h"
 

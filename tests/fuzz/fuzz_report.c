@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "train/report_page.h"
+#include "report/page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "formats/tokenizer.h"
+#include "text/tokenizer.h"
 
 static int fail(const char *what)
 {

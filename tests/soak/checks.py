@@ -12,7 +12,7 @@ REFUSED = re.compile(r"does not go with|needs --|--reduce last:|--offload-[a-z]+
                      r"nothing fits|at the least, the limit is")
 CRASHED = re.compile(r"signal (4|6|7|8|11)\b|\*\*\* Process received signal|Segmentation fault|runtime error:|AddressSanitizer|"
                      r"ThreadSanitizer|Assertion .* failed|free\(\)|malloc\(\)|corrupted")
-NOTE = re.compile(r"the job ended|: swap: |asks for dropout|goes on from|differs from the checkpoint|holds no checkpoint|"
+NOTE = re.compile(r"the job ended|: swap: |asks for dropout|zinc train: goes on from|differs from the checkpoint|holds no checkpoint|"
                   r"passed over|ranks disagree")
 ENDED = (129, 130, 137, 141, 143)  # ranks that were ended by the launcher when another had failed
 
