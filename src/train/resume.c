@@ -53,7 +53,7 @@ static zn_status check_finished(const zn_saving *s)
                     (long long)o->steps);
         return ZN_OK;
     }
-    return zn_fail(ZN_ERR_USAGE, "--resume: %s holds a finished model and no checkpoint to go on from; to train it further "
+    return zn_fail(ZN_ERR_USAGE, "--resume: %s holds a finished model and no whole checkpoint to go on from; to train it further "
                    "give --model %s and another --output, and --save all to runs that are to go on after their end",
                    o->output, o->output);
 }

@@ -99,12 +99,12 @@ static void a_finished_model_is_not_gone_on_from(void **state)
     free(log);
     free(again);
     o.steps = 5;
-    FAILS(train_on_ranks(&o, 2), ZN_ERR_USAGE, "holds a finished model and no checkpoint", "--model ");
+    FAILS(train_on_ranks(&o, 2), ZN_ERR_USAGE, "holds a finished model and no whole checkpoint", "--model ");
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "--save all", "another --output");
     /* A model that nothing tells of is no less a model. */
     o.steps = 3;
     assert_int_equal(remove(in_folder("finished/run.json")), 0);
-    FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "holds a finished model and no checkpoint", "--model ");
+    FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "holds a finished model and no whole checkpoint", "--model ");
     assert_int_equal(remove(in_folder("finished/model.safetensors")), 0);
     OK(train_on_ranks(&o, 1));
     assert_non_null(strstr(notes, "holds no checkpoint to go on from: starting at the beginning"));

@@ -229,7 +229,16 @@ if mount -t tmpfs -o size=8m zinc "$work/full" 2>/dev/null; then
     "${words[@]}" >full.out 2>full.err &
     job=$!
     wait_for full/out 5
-    mount -o remount,size=$(($(du -sk full | cut -f1) + 700))k "$work/full"
+    # Room for the two that are kept and half of a third, taken while the run stands still between two saves.
+    for ((i = 0; i < 200; i++)); do
+        kill -STOP $job
+        one=$(du -sk full/out/checkpoints/step-* | sort -n | tail -1 | cut -f1)
+        limit=$(($(du -sk --exclude=checkpoints full | cut -f1) + 2 * one + one / 2))
+        (($(du -sk full | cut -f1) < limit)) && mount -o remount,size=${limit}k "$work/full" && break
+        kill -CONT $job
+        sleep 0.02
+    done
+    kill -CONT $job
     for ((i = 0; i < 600; i++)); do
         (($(grep -c 'is not saved' full.err) >= 3)) && break
         sleep 0.05

@@ -130,7 +130,7 @@ class Sweep:
         return n_sites, faults[:self.sample] if self.sample else faults
 
     def cause_is_named(self, kind, result):
-        return re.search("memory|thread" if kind == "memory" else "Input/output error|memory|ring", checks.cause_of(result), re.I) is not None
+        return re.search("memory|thread" if kind == "memory" else "Input/output error|memory|ring", result.err, re.I) is not None
 
     def make(self, fault):
         """One fault; what is wrong, in words, and the commands."""
