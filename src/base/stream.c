@@ -6,8 +6,10 @@
 
 enum kind { INLINE, THREAD, VIRTUAL };
 
+/* A task with the uses of events that it was submitted for. */
 struct queued {
     struct zn_task task;
+    struct zn_ticket after[ZN_TASK_AFTER], done;
     struct queued *next;
 };
 
@@ -36,13 +38,13 @@ static void note_failure(zn_stream *s, zn_status status)
 }
 
 /* Waits for the dependencies; virtual streams look at their times instead of moving the clock. */
-static zn_status dependencies(zn_stream *s, const struct zn_task *task, double *start)
+static zn_status dependencies(zn_stream *s, const struct queued *q, double *start)
 {
-    for (int i = 0; i < ZN_TASK_AFTER && task->after[i]; i++) {
+    for (int i = 0; i < ZN_TASK_AFTER && q->after[i].event; i++) {
         zn_clock still = *s->clock;
-        ZN_TRY(zn_event_wait(task->after[i], &still));
-        if (still.is_virtual && task->after[i]->time > *start)
-            *start = task->after[i]->time;
+        ZN_TRY(zn_ticket_wait(q->after[i], &still));
+        if (still.is_virtual && zn_clock_now(&still) > *start)
+            *start = zn_clock_now(&still);
     }
     return ZN_OK;
 }
@@ -58,12 +60,13 @@ static void take_cores(zn_stream *cores, double seconds, const struct zn_mark *m
     zn_timeline_note(&there, begin, cores->free_at);
 }
 
-static zn_status execute(zn_stream *s, const struct zn_task *task)
+static zn_status execute(zn_stream *s, const struct queued *q)
 {
+    const struct zn_task *task = &q->task;
     double begin = zn_clock_now(s->clock), end;
     if (s->kind == VIRTUAL && s->free_at > begin)
         begin = s->free_at;
-    zn_status status = dependencies(s, task, &begin);
+    zn_status status = dependencies(s, q, &begin);
     if (s->kind == VIRTUAL) {
         end = begin + (status == ZN_OK ? task->seconds : 0); /* a task that does not run takes no time */
         s->free_at = end;
@@ -76,8 +79,7 @@ static zn_status execute(zn_stream *s, const struct zn_task *task)
         end = zn_clock_now(s->clock);
     }
     zn_timeline_note(&task->mark, begin, end);
-    if (task->done)
-        zn_event_set(task->done, status, status == ZN_OK ? NULL : zn_error_message(), end);
+    zn_ticket_set(q->done, status, status == ZN_OK ? NULL : zn_error_message(), end);
     return status;
 }
 
@@ -96,7 +98,7 @@ static void *work(void *arg)
             s->last = NULL;
         s->busy = true;
         pthread_mutex_unlock(&s->lock);
-        zn_status status = execute(s, &q->task);
+        zn_status status = execute(s, q);
         pthread_mutex_lock(&s->lock);
         if (q == &s->spare)
             s->spare_is_used = false;
@@ -168,8 +170,11 @@ void zn_stream_destroy(zn_stream *s)
 
 zn_status zn_stream_submit(zn_stream *s, const struct zn_task *task)
 {
+    struct queued submitted = {.task = *task, .done = zn_event_ticket(task->done)};
+    for (int i = 0; i < ZN_TASK_AFTER; i++)
+        submitted.after[i] = zn_event_ticket(task->after[i]);
     if (s->kind != THREAD) {
-        zn_status status = execute(s, task);
+        zn_status status = execute(s, &submitted);
         note_failure(s, status);
         return status;
     }
@@ -183,7 +188,7 @@ zn_status zn_stream_submit(zn_stream *s, const struct zn_task *task)
         pthread_mutex_unlock(&s->lock);
         return zn_event_fail(task->done, zn_fail(ZN_ERR_MEMORY, "no memory for a task"));
     }
-    *q = (struct queued){.task = *task};
+    *q = submitted;
     if (s->last)
         s->last->next = q;
     else

@@ -35,7 +35,7 @@ void zn_stream_share(zn_stream *stream, zn_stream *cores, double part);
 /* Runs what is queued, then ends. NULL is legal. */
 void zn_stream_destroy(zn_stream *stream);
 
-/* Does not block, except inline. The first failure of a task sticks to the stream. */
+/* Does not block, except inline. Events mean their present use: they may be reset afterwards. The first failure of a task sticks to the stream. */
 zn_status zn_stream_submit(zn_stream *stream, const struct zn_task *task);
 
 /* Blocks until all that was submitted has ended; returns the stream's first failure. */

@@ -91,7 +91,7 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
         .offset = gather->offset,
         .n_bytes = gather->n_bytes,
         .to = gather->to,
-        .after = {gather->after[0], gather->after[1]},
+        .after = {zn_event_ticket(gather->after[0]), zn_event_ticket(gather->after[1])},
         .mark = mark_of(comm, &gather->tag, sent),
     };
     comm->sent[gather->tag.kind] += sent;
@@ -120,7 +120,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .wire = reduce->wire,
         .to = reduce->to,
         .adds = reduce->adds,
-        .after = {reduce->after[0], reduce->after[1]},
+        .after = {zn_event_ticket(reduce->after[0]), zn_event_ticket(reduce->after[1])},
         .mark = mark_of(comm, &reduce->tag, sent),
     };
     comm->sent[reduce->tag.kind] += sent;

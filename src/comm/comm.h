@@ -50,7 +50,7 @@ struct zn_gather {
     const struct zn_shared *from;
     size_t offset, n_bytes;
     unsigned char *to;
-    zn_event *after[2]; /* not before these are done; NULL-padded */
+    zn_event *after[2]; /* not before their present uses are done; NULL-padded */
 };
 
 /* Reduce-scatter: every rank gives n_ranks × n_elements floats at `offset` bytes of its own part of

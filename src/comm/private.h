@@ -14,7 +14,7 @@ struct comm_request {
     zn_dtype wire;
     void *to;
     bool adds;
-    zn_event *after[2];
+    struct zn_ticket after[2];
     struct zn_mark mark; /* its bytes are those that this rank sends */
 };
 

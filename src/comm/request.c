@@ -77,8 +77,8 @@ static zn_status reduce(struct worker *w, const struct comm_asked *asked,
 
 static zn_status run(struct worker *w, const struct comm_request *request)
 {
-    for (int i = 0; i < 2 && request->after[i]; i++)
-        ZN_TRY(zn_event_wait(request->after[i], w->head.clock));
+    for (int i = 0; i < 2; i++)
+        ZN_TRY(zn_ticket_wait(request->after[i], w->head.clock));
     w->began = request->mark.timeline ? zn_clock_now(w->head.clock) : 0;
     ZN_TRY(node_check(&w->node));
     const struct comm_asked asked = {

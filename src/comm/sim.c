@@ -56,7 +56,7 @@ static zn_status start(zn_comm *comm, const struct comm_request *request, zn_eve
                          ? reduce_seconds(sim, request)
                          : request_seconds(sim, (double)request->n_bytes, sim->links.copies_own);
     struct zn_task task = {.seconds = seconds,
-                           .after = {request->after[0], request->after[1]},
+                           .after = {request->after[0].event, request->after[1].event},
                            .done = done,
                            .mark = request->mark};
     return zn_stream_submit(sim->stream, &task);

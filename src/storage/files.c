@@ -33,9 +33,9 @@ static void begin(void *self, struct queued *r)
 {
     struct files *f = self;
     zn_clock clock = f->clock; /* a real one: it does not move */
-    zn_status status = r->asked.after ? zn_event_wait(r->asked.after, &clock) : ZN_OK;
-    if (status == ZN_OK && r->asked.also)
-        status = zn_event_wait(r->asked.also, &clock);
+    zn_status status = zn_ticket_wait(r->asked.after, &clock);
+    if (status == ZN_OK)
+        status = zn_ticket_wait(r->asked.also, &clock);
     if (status != ZN_OK || r->asked.n_bytes == 0) {
         queue_end_request(r, status, zn_error_message());
         return;

@@ -32,7 +32,7 @@ static zn_status push(struct trials *t, bool write, size_t offset, size_t n_byte
     if (!r)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a request");
     r->asked = (struct storage_request){
-        .write = write, .offset = offset, .buffer = t->memory + offset, .n_bytes = n_bytes, .done = done};
+        .write = write, .offset = offset, .buffer = t->memory + offset, .n_bytes = n_bytes, .done = zn_event_ticket(done)};
     queue_push(t->queue, r);
     t->engine->wake(t->engine);
     return ZN_OK;

@@ -9,7 +9,7 @@ struct storage_request {
     uint64_t offset;
     unsigned char *buffer;
     size_t n_bytes;
-    zn_event *after, *also, *done; /* the first two may be NULL; `also` is, where `after` is */
+    struct zn_ticket after, also, done; /* the first two may be empty */
     struct zn_mark mark;
 };
 

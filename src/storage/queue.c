@@ -55,7 +55,7 @@ void queue_end_request(struct queued *r, zn_status status, const char *message)
     double now = zn_clock_now(&clock);
     if (r->n_taken > 0)
         zn_timeline_note(&r->asked.mark, r->began, now);
-    zn_event_set(r->asked.done, status, status == ZN_OK ? NULL : message, now);
+    zn_ticket_set(r->asked.done, status, status == ZN_OK ? NULL : message, now);
     free(r);
 }
 

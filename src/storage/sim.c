@@ -86,20 +86,20 @@ static zn_status start(zn_storage *storage, const struct storage_request *r)
     struct sim *s = (struct sim *)storage;
     double begin = zn_clock_now(s->clock);
     ZN_TRY(make_room(s));
-    zn_event *const events[] = {r->after, r->also};
-    for (int i = 0; i < 2 && events[i]; i++) {
+    const struct zn_ticket before[] = {r->after, r->also};
+    for (int i = 0; i < 2; i++) {
         zn_clock still = *s->clock;
-        zn_status status = zn_event_wait(events[i], &still);
+        zn_status status = zn_ticket_wait(before[i], &still);
         begin = still.virtual_now > begin ? still.virtual_now : begin;
         if (status != ZN_OK) {
-            zn_event_set(r->done, status, zn_error_message(), begin);
+            zn_ticket_set(r->done, status, zn_error_message(), begin);
             return ZN_OK;
         }
     }
     double rate = r->write ? s->device.write_bytes : s->device.read_bytes;
     forget(s);
     double end = r->n_bytes ? take(s, begin, (double)r->n_bytes / rate, &r->mark) : begin;
-    zn_event_set(r->done, ZN_OK, NULL, end + s->device.latency);
+    zn_ticket_set(r->done, ZN_OK, NULL, end + s->device.latency);
     return ZN_OK;
 }
 

@@ -25,7 +25,7 @@ static zn_status check_and_start(zn_storage *s, struct storage_request *r)
 
 static zn_status start(zn_storage *s, struct storage_request *r)
 {
-    return zn_event_fail(r->done, check_and_start(s, r));
+    return zn_event_fail(r->done.event, check_and_start(s, r));
 }
 
 zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
@@ -34,8 +34,8 @@ zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, si
     return start(storage, &(struct storage_request){.offset = offset,
                                                     .buffer = buffer,
                                                     .n_bytes = n_bytes,
-                                                    .after = after,
-                                                    .done = done});
+                                                    .after = zn_event_ticket(after),
+                                                    .done = zn_event_ticket(done)});
 }
 
 zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
@@ -44,9 +44,9 @@ zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, void *buff
     return start(storage, &(struct storage_request){.offset = offset,
                                                     .buffer = buffer,
                                                     .n_bytes = n_bytes,
-                                                    .after = after,
-                                                    .also = also,
-                                                    .done = done});
+                                                    .after = zn_event_ticket(after),
+                                                    .also = zn_event_ticket(also),
+                                                    .done = zn_event_ticket(done)});
 }
 
 zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
@@ -57,8 +57,8 @@ zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buf
                                                     .offset = offset,
                                                     .buffer = (unsigned char *)(uintptr_t)buffer,
                                                     .n_bytes = n_bytes,
-                                                    .after = after,
-                                                    .done = done});
+                                                    .after = zn_event_ticket(after),
+                                                    .done = zn_event_ticket(done)});
 }
 
 void zn_storage_trace(zn_storage *storage, zn_timeline *timeline)

@@ -26,8 +26,8 @@ typedef struct zn_storage zn_storage;
 void zn_storage_destroy(zn_storage *storage);
 
 /* Do not block, neither for the transfer nor for `after` (NULL: none), which must be done before the
- * transfer begins; where it failed, so does the request. `after` lives until `done` is set. A call
- * that fails has begun nothing, and fails `done` too. */
+ * transfer begins; where it failed, so does the request. `after` lives until `done` is set; events mean their present
+ * use, and may be reset afterwards. A call that fails has begun nothing, and fails `done` too. */
 zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
                           zn_event *done);
 zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,

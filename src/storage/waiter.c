@@ -23,8 +23,7 @@ static bool collect(struct waiter *w, struct queued **mine)
 
 bool waiter_may_begin(const struct queued *r, double seconds)
 {
-    return (!r->asked.after || zn_event_poll(r->asked.after, seconds)) &&
-           (!r->asked.also || zn_event_poll(r->asked.also, seconds));
+    return zn_ticket_poll(r->asked.after, seconds) && zn_ticket_poll(r->asked.also, seconds);
 }
 
 /* Hands on what is ready; sleeps on the first one's event. Whether there was any. */

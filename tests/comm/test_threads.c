@@ -125,6 +125,43 @@ static void gather_after_an_event(const struct world *w)
     zn_comm_free(w->comm, &part);
 }
 
+static void *set_and_reset_later(void *arg)
+{
+    set_later(arg);
+    zn_event_reset(arg); /* it is used for something else that does not end */
+    return NULL;
+}
+
+/* Both events are used again while the request waits for the one and has not ended the other. */
+static void gather_with_events_that_are_used_again(const struct world *w)
+{
+    struct zn_shared part;
+    int all[MAX_RANKS];
+    zn_event before, done;
+    pthread_t setter;
+    CHECK(zn_comm_alloc(w->comm, sizeof(int), &part) == ZN_OK);
+    zn_event_init(&before);
+    zn_event_init(&done);
+    struct zn_gather gather = {
+        .from = &part, .n_bytes = sizeof(int), .to = (unsigned char *)all, .after = {&before}};
+    CHECK(zn_comm_gather(w->comm, &gather, &done) == ZN_OK);
+    struct zn_ticket gathered = zn_event_ticket(&done);
+    zn_event_reset(&done);
+    CHECK(pthread_create(&setter, NULL, set_and_reset_later, &before) == 0);
+    CHECK(zn_ticket_wait(gathered, w->clock) == ZN_OK);
+    CHECK(!zn_event_poll(&done, 0));
+    pthread_join(setter, NULL);
+    zn_event_fini(&before);
+    zn_event_fini(&done);
+    zn_comm_free(w->comm, &part);
+}
+
+static void a_request_keeps_to_the_use_of_its_events(void **state)
+{
+    (void)state;
+    on_ranks(3, gather_with_events_that_are_used_again);
+}
+
 static void a_request_begins_after_its_event(void **state)
 {
     (void)state;
@@ -388,6 +425,7 @@ int main(void)
         cmocka_unit_test(four_threads_do_all),
         cmocka_unit_test(eight_threads_do_all),
         cmocka_unit_test(a_request_begins_after_its_event),
+        cmocka_unit_test(a_request_keeps_to_the_use_of_its_events),
         cmocka_unit_test(abort_fails_every_request_of_all_ranks),
         cmocka_unit_test(a_failure_that_is_agreed_upon_stays_as_it_is),
         cmocka_unit_test(one_rank_speaks),

@@ -36,6 +36,39 @@ static void a_request_waits_for_its_event(void **state)
     }
 }
 
+/* Both events are used again at once, while the request may still wait for the one and has not ended the other. */
+static void a_request_keeps_to_the_use_of_its_events(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 20 };
+    for (size_t e = 0; e < COUNT(both_engines); e++) {
+        struct zn_storage_options o = lab_options(both_engines[e], 1 << 20);
+        zn_storage *s = lab_create(&o);
+        if (!s)
+            continue;
+        unsigned char *memory = lab_memory(ALIGN);
+        struct zn_ticket ended[ROUNDS];
+        zn_event computed, done;
+        zn_event_init(&computed);
+        zn_event_init(&done);
+        alarm(60); /* who waits for ever ends the program */
+        for (int i = 0; i < ROUNDS; i++) {
+            OK(zn_storage_write(s, 0, memory, ALIGN, &computed, &done));
+            ended[i] = zn_event_ticket(&done);
+            zn_event_set(&computed, ZN_OK, NULL, 0);
+            zn_event_reset(&computed);
+            zn_event_reset(&done);
+            OK(zn_ticket_wait(ended[i], &clock_now));
+            assert_false(zn_event_poll(&done, 0));
+        }
+        alarm(0);
+        zn_storage_destroy(s);
+        zn_event_fini(&computed);
+        zn_event_fini(&done);
+        free(memory);
+    }
+}
+
 static void a_failed_event_fails_the_request(void **state)
 {
     (void)state;
@@ -139,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_waits_for_its_event),
+        cmocka_unit_test(a_request_keeps_to_the_use_of_its_events),
         cmocka_unit_test(a_failed_event_fails_the_request),
         cmocka_unit_test(the_order_of_events_does_not_matter),
         cmocka_unit_test(a_chain_runs_without_the_caller),
