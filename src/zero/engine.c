@@ -128,11 +128,12 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
     return ZN_OK;
 }
 
-/* Nothing may be under way into memory that is freed next. */
+/* Nothing may be under way into memory that is freed next, and no event may be waited for. */
 static void quiesce(zn_engine *e)
 {
     activations_end_pass(e);
     zn_stream_destroy(e->updater);
+    e->device->ops->synchronize(e->device);
     for (int u = 0; e->unit_state && u < e->units.n_units; u++) {
         struct unit_state *us = &e->unit_state[u];
         if (us->flight != FLIGHT_NONE && e->plan)

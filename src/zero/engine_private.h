@@ -74,7 +74,7 @@ struct unit_state {
     bool marked;        /* … or will be: nothing of the update is left to be issued */
     zn_event published; /* those of all ranks are there */
     bool publishing;
-    bool pending_absent; /* `absent`, of the pending gradients */
+    bool update_absent; /* `absent`, of the gradients that the update under way, or the delayed one, takes */
 };
 
 /* The rank's own elements are updated in chunks: pieces of a unit's own range. */

@@ -59,6 +59,7 @@ zn_status start_update(zn_engine *e, int unit, zn_addr gradient)
 {
     struct unit_state *us = &e->unit_state[unit];
     us->update = (struct update){.device = e->host, .gradient = gradient, .lr = e->lr, .grad_scale = e->grad_scale};
+    us->update_absent = us->absent;
     update_starts(e, unit);
     us->flight = FLIGHT_UPDATING;
     us->since = e->moment;

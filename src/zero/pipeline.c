@@ -240,7 +240,7 @@ zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct upd
     const struct extent *from = update->delayed ? &e->swap_pending : &e->swap_gradients;
     if (!grads_on_nvme(e))
         return ZN_OK;
-    if (update->delayed ? us->pending_absent : us->absent)
+    if (us->update_absent)
         return zn_run_zero(update->device,
                            &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
     return transfer(e, slot, READ_GRAD, from->offset + (uint64_t)c->first * sizeof(float), slot->grad,

@@ -107,10 +107,18 @@ static zn_status start_issuing(zn_engine *e, int n)
     return issue(e, n);
 }
 
+/* Backward of the next step may be issued while the update still reads this step's gradients. */
+static void keep_absent(zn_engine *e)
+{
+    for (int u = 0; u < e->units.n_units; u++)
+        e->unit_state[u].update_absent = e->unit_state[u].absent;
+}
+
 static zn_status apply(zn_engine *e, double lr, float grad_scale)
 {
     ZN_TRY(updates_settle(e)); /* where no backward came between two updates; the one before still counts as it did */
     e->n_updates++;
+    keep_absent(e);
     ZN_TRY(gathers_wait_published(e));
     bool beside = updates_beside(e);
     e->sweep = sweep_of_all(e, &(struct update){.device = beside ? e->host : states_device(e),
@@ -263,8 +271,7 @@ static void delay(zn_engine *e, double lr, float grad_scale)
 {
     swap_extents(&e->swap_gradients, &e->swap_pending);
     swap_regions(&e->gradients, &e->pending);
-    for (int u = 0; u < e->units.n_units; u++)
-        e->unit_state[u].pending_absent = e->unit_state[u].absent;
+    keep_absent(e);
     e->has_pending = true;
     e->pending_lr = lr;
     e->pending_scale = grad_scale;

@@ -49,10 +49,10 @@ zn_status window_pending(zn_engine *e, bool back)
     struct slot *slot = &e->slots_of_pipeline[0];
     const struct chunk *c = &e->chunks[slot->chunk];
     uint64_t offset = e->swap_pending.offset + (uint64_t)c->first * sizeof(float);
-    if (!back && e->unit_state[c->unit].pending_absent)
+    if (!back && e->unit_state[c->unit].update_absent)
         return zn_run_zero(states_device(e),
                            &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
-    e->unit_state[c->unit].pending_absent = false;
+    e->unit_state[c->unit].update_absent = false;
     ZN_TRY(zn_device_record(states_device(e), &slot->computed));
     ZN_TRY(transfer(e, slot, back ? WRITE_STATES : READ_GRAD, offset, slot->grad, (size_t)c->n * sizeof(float)));
     return slot_wait(e, slot);
