@@ -13,6 +13,16 @@
 
 typedef struct zn_device zn_device;
 
+/* Copies between the host's memory and a device's run on lanes beside the compute stream, one after the other in each.
+ * A lane belongs to one issuing thread: what that thread issues may wait for all it issued before, so a copy of another
+ * thread behind it could be waited for by the one ahead. */
+typedef enum {
+    ZN_LANE_OUT,  /* to the host: gradients and activation checkpoints, by the engine's thread */
+    ZN_LANE_IN,   /* along the trace: parameters and activation checkpoints, by the engine's thread */
+    ZN_LANE_BACK, /* from updates: new parameters, by the thread of updates, or by the engine's while that is idle */
+    ZN_N_LANES
+} zn_lane;
+
 /* A copy between the host's memory and a device's. */
 struct zn_transfer {
     zn_addr to, from;
@@ -32,16 +42,15 @@ struct zn_device_ops {
     zn_status (*read)(zn_device *device, void *dst, zn_addr src, size_t n_bytes);
     /* Queues one kernel on the compute stream. args is copied where needed. */
     zn_status (*run)(zn_device *device, zn_kernel kernel, const void *args);
-    /* Waits for everything queued. */
+    /* Waits for everything queued on the compute stream, and so for the copies that it waits for. */
     zn_status (*synchronize)(zn_device *device);
     /* Sets the event (pending, or never used) when everything queued so far is done. Does not block. */
     zn_status (*record)(zn_device *device, zn_event *done);
-    /* What is queued from now on begins after the event. May block. */
+    /* What is queued from now on begins after the event's present use. May block. */
     zn_status (*wait)(zn_device *device, zn_event *event);
-    /* Copies between the host's memory and the device's, each way one after the other on a stream of its own.
-     * NULL for a device whose memory is the host's. Do not block. */
-    zn_status (*copy_out)(zn_device *device, const struct zn_transfer *transfer);
-    zn_status (*copy_in)(zn_device *device, const struct zn_transfer *transfer);
+    /* Queues a copy on its lane. NULL for a device whose memory is the host's. Does not block: the transfer's events mean
+     * their present use. */
+    zn_status (*copy)(zn_device *device, zn_lane lane, const struct zn_transfer *transfer);
 };
 
 struct zn_device {
@@ -56,7 +65,7 @@ struct zn_device {
 /* Whether it has memory of its own, apart from the host's. */
 static inline bool zn_device_is_apart(const zn_device *device)
 {
-    return device->ops->copy_in != NULL;
+    return device->ops->copy != NULL;
 }
 
 /* Memory of the cpu device's own for each of its threads: one panel of the grid of matrix products
@@ -129,18 +138,11 @@ static inline zn_status zn_device_wait(zn_device *d, zn_event *event)
 }
 
 /* Only of devices apart. `done` is made pending first. */
-static inline zn_status zn_device_copy_out(zn_device *d, const struct zn_transfer *transfer)
+static inline zn_status zn_device_copy(zn_device *d, zn_lane lane, const struct zn_transfer *transfer)
 {
     zn_event_reset(transfer->done);
-    d->bytes_out += transfer->n_bytes;
-    return zn_event_fail(transfer->done, d->ops->copy_out(d, transfer));
-}
-
-static inline zn_status zn_device_copy_in(zn_device *d, const struct zn_transfer *transfer)
-{
-    zn_event_reset(transfer->done);
-    d->bytes_in += transfer->n_bytes;
-    return zn_event_fail(transfer->done, d->ops->copy_in(d, transfer));
+    *(lane == ZN_LANE_OUT ? &d->bytes_out : &d->bytes_in) += transfer->n_bytes;
+    return zn_event_fail(transfer->done, d->ops->copy(d, lane, transfer));
 }
 
 /* One typed call for each kernel: zn_run_gemm(device, &args). */

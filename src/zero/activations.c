@@ -77,11 +77,12 @@ static zn_status submit_store(zn_engine *e, int64_t index, int half)
     zn_event *filled = &e->save_ready[half], *left = is_swapped(e) ? &e->save_left[half] : &e->save_done[half];
     ZN_TRY(zn_device_record(e->device, filled));
     if (is_copied(e)) {
-        ZN_TRY(zn_device_copy_out(e->device, &(struct zn_transfer){.to = is_swapped(e) ? landing(e, half) : home(e, index),
-                                                                   .from = staging(e, half),
-                                                                   .n_bytes = saved_bytes(e),
-                                                                   .after = {filled},
-                                                                   .done = left}));
+        struct zn_transfer out = {.to = is_swapped(e) ? landing(e, half) : home(e, index),
+                                  .from = staging(e, half),
+                                  .n_bytes = saved_bytes(e),
+                                  .after = {filled},
+                                  .done = left};
+        ZN_TRY(zn_device_copy(e->device, ZN_LANE_OUT, &out));
         filled = left;
     }
     if (!is_swapped(e))
@@ -120,11 +121,12 @@ static zn_status submit_load(zn_engine *e, int64_t index, int half)
     }
     if (!is_copied(e))
         return ZN_OK;
-    return zn_device_copy_in(e->device, &(struct zn_transfer){.to = staging(e, 2 + half),
-                                                              .from = is_swapped(e) ? landing(e, 2 + half) : home(e, index),
-                                                              .n_bytes = saved_bytes(e),
-                                                              .after = {ready},
-                                                              .done = &e->load_done[half]});
+    struct zn_transfer in = {.to = staging(e, 2 + half),
+                             .from = is_swapped(e) ? landing(e, 2 + half) : home(e, index),
+                             .n_bytes = saved_bytes(e),
+                             .after = {ready},
+                             .done = &e->load_done[half]};
+    return zn_device_copy(e->device, ZN_LANE_IN, &in);
 }
 
 /* A checkpoint that is still being written is waited for: it is the last, and read first. */

@@ -97,8 +97,8 @@ static zn_addr at_host(const zn_engine *e, int unit)
 static zn_status copy_in(zn_engine *e, int unit, zn_addr to, zn_addr from, zn_event *after, zn_event *also, zn_event *done)
 {
     size_t n_bytes = (size_t)e->units.units[unit].partition * width_of_params(e);
-    return zn_device_copy_in(e->device, &(struct zn_transfer){
-                                            .to = to, .from = from, .n_bytes = n_bytes, .after = {after, also}, .done = done});
+    struct zn_transfer in = {.to = to, .from = from, .n_bytes = n_bytes, .after = {after, also}, .done = done};
+    return zn_device_copy(e->device, ZN_LANE_IN, &in);
 }
 
 /* Brings the own partition to where it is gathered from; for one rank on a device apart, as far as the host. */

@@ -106,11 +106,12 @@ zn_status leave_device(zn_engine *e, int unit, zn_addr sum)
                                                              .src_type = ZN_F32,
                                                              .n_elements = (int64_t)n}));
     ZN_TRY(zn_device_record(e->device, &us->written));
-    ZN_TRY(zn_device_copy_out(e->device, &(struct zn_transfer){.to = half_of(&e->unpack, us->half),
-                                                               .from = packs ? half_of(&e->pack, us->half) : sum,
-                                                               .n_bytes = n * zn_dtype_bytes(type),
-                                                               .after = {&us->written},
-                                                               .done = &us->done}));
+    struct zn_transfer out = {.to = half_of(&e->unpack, us->half),
+                              .from = packs ? half_of(&e->pack, us->half) : sum,
+                              .n_bytes = n * zn_dtype_bytes(type),
+                              .after = {&us->written},
+                              .done = &us->done};
+    ZN_TRY(zn_device_copy(e->device, ZN_LANE_OUT, &out));
     zn_event_reset(&us->stored);
     if (us->final && e->options.in_backward)
         update_starts(e, unit);

@@ -212,11 +212,12 @@ static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot 
     if (!e->plan)
         return ZN_OK;
     struct operands x = operands_of(e, (int)(c - e->chunks), slot);
-    ZN_TRY(zn_device_copy_in(e->device, &(struct zn_transfer){.to = to,
-                                                              .from = x.copy ? x.copy : x.param,
-                                                              .n_bytes = (size_t)c->n * width,
-                                                              .after = {&slot->computed},
-                                                              .done = &slot->done[WRITE_PARAM]}));
+    struct zn_transfer back = {.to = to,
+                               .from = x.copy ? x.copy : x.param,
+                               .n_bytes = (size_t)c->n * width,
+                               .after = {&slot->computed},
+                               .done = &slot->done[WRITE_PARAM]};
+    ZN_TRY(zn_device_copy(e->device, ZN_LANE_BACK, &back));
     slot->pending[WRITE_PARAM] = true;
     return ZN_OK;
 }

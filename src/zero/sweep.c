@@ -27,7 +27,7 @@ static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const stru
     }
     us->marked = true;
     if (parameters_return(e)) /* the copies before it have ended when it has */
-        return zn_device_copy_in(e->device, &(struct zn_transfer){.done = &us->updated});
+        return zn_device_copy(e->device, ZN_LANE_BACK, &(struct zn_transfer){.done = &us->updated});
     return zn_device_record(update->device, &us->updated);
 }
 

@@ -239,9 +239,10 @@ static zn_status move_unit(zn_engine *e, int unit)
     if (n_bytes == 0)
         return ZN_OK;
     us->marked = true;
-    if (parameters_return(e))
-        return zn_device_copy_in(e->device, &(struct zn_transfer){
-                                                .to = to, .from = from, .n_bytes = n_bytes, .after = {&e->swept}, .done = &us->updated});
+    if (parameters_return(e)) {
+        struct zn_transfer back = {.to = to, .from = from, .n_bytes = n_bytes, .after = {&e->swept}, .done = &us->updated};
+        return zn_device_copy(e->device, ZN_LANE_BACK, &back);
+    }
     ZN_TRY(zn_run_copy(states_device(e), &(struct zn_copy_args){.dst = to, .src = from, .n_bytes = (int64_t)n_bytes}));
     return zn_device_record(states_device(e), &us->updated);
 }

@@ -245,6 +245,34 @@ static void bytes_are_what_must_move(void **state)
     assert_true(zn_kernel_cost(ZN_KERNEL_copy, &copy).n_bytes == 20);
 }
 
+/* Two lanes to the device share the link that way; the way out is another. */
+static void lanes_share_the_link_each_way(void **state)
+{
+    struct machine *m = *state;
+    struct zn_sim_rates linked = rates;
+    zn_device *device;
+    zn_event done[ZN_N_LANES];
+    linked.link_bytes = 1e9;
+    assert_int_equal(zn_device_create_sim(&m->ledger, &m->clock, &linked, &device), ZN_OK);
+    assert_true(zn_device_is_apart(device) && !zn_device_is_apart(m->device));
+    for (int lane = 0; lane < ZN_N_LANES; lane++) {
+        zn_event_init(&done[lane]);
+        assert_int_equal(zn_device_copy(device, (zn_lane)lane, &(struct zn_transfer){.n_bytes = 1000000000, .done = &done[lane]}),
+                         ZN_OK);
+    }
+    assert_int_equal(zn_event_wait(&done[ZN_LANE_OUT], &m->clock), ZN_OK);
+    assert_true(zn_clock_now(&m->clock) == 1);
+    assert_int_equal(zn_event_wait(&done[ZN_LANE_IN], &m->clock), ZN_OK);
+    assert_true(zn_clock_now(&m->clock) == 1);
+    assert_int_equal(zn_event_wait(&done[ZN_LANE_BACK], &m->clock), ZN_OK);
+    assert_true(zn_clock_now(&m->clock) == 2);
+    assert_int_equal(device->bytes_out, 1000000000);
+    assert_int_equal(device->bytes_in, 2000000000);
+    for (int lane = 0; lane < ZN_N_LANES; lane++)
+        zn_event_fini(&done[lane]);
+    zn_device_destroy(device);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -262,6 +290,7 @@ int main(void)
         CASE(every_kernel_costs),
         CASE(attention_counts_the_pairs_it_sees),
         CASE(bytes_are_what_must_move),
+        CASE(lanes_share_the_link_each_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

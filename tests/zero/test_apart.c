@@ -1,15 +1,18 @@
-/* A device with memory of its own: ZeRO-Offload's path. A device is the processor behind real copies, so that bits
- * can be compared; a simulated one shows bytes and time. */
+/* A device with memory of its own: ZeRO-Offload's path. A device is the processor behind real copies, in time and late,
+ * so that bits can be compared; a simulated one shows bytes and time. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "sanitized.h"
+#include "zero/discrete_device.h"
 #include "zero/world.h"
 
 static const char *const config =
@@ -17,119 +20,9 @@ static const char *const config =
     "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"intermediate_size\":96,\"vocab_size\":300,"
     "\"max_position_embeddings\":32,\"rms_norm_eps\":1e-5,\"hidden_act\":\"silu\",\"tie_word_embeddings\":true}";
 
-enum { TIME = 16, STEPS = 3, MAX_RANKS = 3 };
+enum { TIME = 16, STEPS = 3, MAX_RANKS = 3, PATIENCE = 60 /* seconds for a job */ };
 
 static const char *const swap_path = ".";
-
-/* ---- The processor behind copies ---- */
-
-struct apart {
-    zn_device device;
-    zn_device *inner;
-    zn_stream *out, *in;
-};
-
-struct copy {
-    void *to;
-    const void *from;
-    size_t n_bytes;
-};
-
-static zn_status run_copy(void *arg)
-{
-    struct copy *c = arg;
-    if (c->n_bytes)
-        memcpy(c->to, c->from, c->n_bytes);
-    free(c);
-    return ZN_OK;
-}
-
-static zn_device *inner_of(zn_device *device)
-{
-    return ((struct apart *)device)->inner;
-}
-
-static void apart_destroy(zn_device *device)
-{
-    zn_stream_destroy(((struct apart *)device)->out);
-    zn_stream_destroy(((struct apart *)device)->in);
-    zn_device_destroy(inner_of(device));
-    free(device);
-}
-
-static zn_status apart_alloc(zn_device *device, size_t n_bytes, zn_addr *address)
-{
-    return inner_of(device)->ops->alloc(inner_of(device), n_bytes, address);
-}
-
-static void apart_free(zn_device *device, zn_addr address, size_t n_bytes)
-{
-    inner_of(device)->ops->free(inner_of(device), address, n_bytes);
-}
-
-static zn_status apart_write(zn_device *device, zn_addr dst, const void *src, size_t n_bytes)
-{
-    return zn_device_write(inner_of(device), dst, src, n_bytes);
-}
-
-static zn_status apart_read(zn_device *device, void *dst, zn_addr src, size_t n_bytes)
-{
-    return zn_device_read(inner_of(device), dst, src, n_bytes);
-}
-
-static zn_status apart_run(zn_device *device, zn_kernel kernel, const void *args)
-{
-    return inner_of(device)->ops->run(inner_of(device), kernel, args);
-}
-
-static zn_status apart_synchronize(zn_device *device)
-{
-    return inner_of(device)->ops->synchronize(inner_of(device));
-}
-
-static zn_status apart_record(zn_device *device, zn_event *done)
-{
-    return inner_of(device)->ops->record(inner_of(device), done);
-}
-
-static zn_status apart_wait(zn_device *device, zn_event *event)
-{
-    return inner_of(device)->ops->wait(inner_of(device), event);
-}
-
-static zn_status copy(zn_stream *stream, const struct zn_transfer *t)
-{
-    struct copy *c = malloc(sizeof *c);
-    assert_non_null(c);
-    *c = (struct copy){(void *)(uintptr_t)t->to, (const void *)(uintptr_t)t->from, t->n_bytes};
-    return zn_stream_submit(
-        stream, &(struct zn_task){.run = run_copy, .arg = c, .after = {t->after[0], t->after[1]}, .done = t->done});
-}
-
-static zn_status apart_copy_out(zn_device *device, const struct zn_transfer *t)
-{
-    return copy(((struct apart *)device)->out, t);
-}
-
-static zn_status apart_copy_in(zn_device *device, const struct zn_transfer *t)
-{
-    return copy(((struct apart *)device)->in, t);
-}
-
-static const struct zn_device_ops apart_ops = {"apart",          apart_destroy, apart_alloc,  apart_free, apart_write,
-                                               apart_read,       apart_run,     apart_synchronize, apart_record,
-                                               apart_wait,       apart_copy_out, apart_copy_in};
-
-static zn_device *new_apart(zn_ledger *ledger, zn_clock *clock)
-{
-    struct apart *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    WORLD_OK(zn_device_create_cpu(ledger, clock, 1, NULL, &a->inner));
-    WORLD_OK(zn_stream_create_thread(clock, &a->out));
-    WORLD_OK(zn_stream_create_thread(clock, &a->in));
-    a->device = (zn_device){.ops = &apart_ops, .ledger = ledger, .clock = clock};
-    return &a->device;
-}
 
 /* ---- Steps ---- */
 
@@ -146,6 +39,7 @@ struct job {
     struct zn_engine_options options;
     zn_model *model;
     zn_comm *comm;
+    uint64_t lags; /* seed of an asynchronous device's, or 0 */
     float *weights; /* masters of all parameters, by rank 0 */
     double norms[STEPS], losses[STEPS];
     uint64_t bytes_out, bytes_in;
@@ -187,7 +81,7 @@ static void *run_rank(void *arg)
                                          &world.storage));
     WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.host));
     if (job->options.is_apart)
-        world.device = new_apart(&ledger, &clock);
+        world.device = discrete_create(&ledger, &clock, job->lags ? job->lags + (uint64_t)zn_comm_rank(job->comm) : 0);
     else
         WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.device));
     WORLD_OK(zn_engine_create(&world, job->model->module, &job->options, &plan, &engine));
@@ -225,21 +119,45 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-static void run_ranks(struct job *result, zn_model *model, const struct zn_engine_options *options, int n_ranks)
+static char running[200]; /* what is, for the watchdog */
+
+/* A job that waits for ever fails. */
+static void bark(int signal)
+{
+    (void)signal;
+    const char *const words[] = {"no end after a minute: ", running, "\n"};
+    for (int i = 0; i < 3; i++)
+        if (write(STDERR_FILENO, words[i], strlen(words[i])) < 0)
+            break;
+    _exit(1);
+}
+
+static void describe(const struct zn_engine_options *o, int n_ranks, uint64_t lags)
+{
+    const struct zn_offload *off = &o->offload;
+    snprintf(running, sizeof running, "%d ranks, %s, lags %llu: optimizer on tier %d, gradients %d, parameters %d, activations %d",
+             n_ranks, zn_dtype_name(o->type), (unsigned long long)lags, off->optimizer, off->gradients, off->parameters,
+             off->activations);
+}
+
+static void run_ranks(struct job *result, zn_model *model, const struct zn_engine_options *options, int n_ranks, uint64_t lags)
 {
     zn_clock clock;
     zn_comm *comms[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
     struct job jobs[MAX_RANKS];
+    describe(options, n_ranks, lags);
+    alarm(PATIENCE);
     zn_clock_init_real(&clock);
     WORLD_OK(zn_comm_create_threads(&clock, n_ranks, comms));
     for (int r = 0; r < n_ranks; r++) {
-        jobs[r] = (struct job){.options = *options, .model = model, .comm = comms[r]};
+        jobs[r] = (struct job){.options = *options, .model = model, .comm = comms[r], .lags = lags};
         jobs[r].weights = calloc((size_t)zn_model_n_elements(model), sizeof(float));
         pthread_create(&threads[r], NULL, run_rank, &jobs[r]);
     }
     for (int r = 0; r < n_ranks; r++)
         pthread_join(threads[r], NULL);
+    alarm(0);
     for (int r = 1; r < n_ranks; r++)
         free(jobs[r].weights);
     *result = jobs[0];
@@ -253,20 +171,21 @@ static zn_model *new_model(const char *text, int64_t time, zn_json **json)
     return model;
 }
 
-/* The same as on a device whose memory is the host's. */
+/* The same as on a device whose memory is the host's. Where there are lags, each job has others. */
 static void assert_same(zn_model *model, const struct zn_engine_options *plain_options,
-                        const struct zn_engine_options *options, int n, int n_ranks)
+                        const struct zn_engine_options *options, int n, int n_ranks, uint64_t lags)
 {
     struct job plain;
-    run_ranks(&plain, model, plain_options, n_ranks);
+    if (n == 0)
+        return;
+    run_ranks(&plain, model, plain_options, n_ranks, 0);
     for (int i = 0; i < n; i++) {
         struct job apart;
-        run_ranks(&apart, model, &options[i], n_ranks);
+        run_ranks(&apart, model, &options[i], n_ranks, lags ? lags + (uint64_t)i * MAX_RANKS : 0);
         const struct zn_offload *off = &options[i].offload;
         if (memcmp(plain.losses, apart.losses, sizeof plain.losses) || memcmp(plain.norms, apart.norms, sizeof plain.norms) ||
             memcmp(plain.weights, apart.weights, (size_t)zn_model_n_elements(model) * sizeof(float)))
-            fail_msg("%d ranks, %s: optimizer on tier %d, gradients %d, parameters %d, activations %d differ", n_ranks,
-                     zn_dtype_name(options[i].type), off->optimizer, off->gradients, off->parameters, off->activations);
+            fail_msg("%s differ", running);
         assert_true(off->optimizer == ZN_TIER_DEVICE || (apart.bytes_out > 0 && apart.bytes_in > 0));
         free(apart.weights);
     }
@@ -293,9 +212,26 @@ static int list_tiers(struct zn_engine_options o, struct zn_engine_options *all)
     return n;
 }
 
-static void every_tier_gives_the_same_bits(void **state)
+/* The asynchronous device tries each combination once, and all with all where the environment has ZINC_TEST_LAGS, a seed. */
+static uint64_t seed_of_lags(bool *whole)
 {
-    (void)state;
+    const char *seed = getenv("ZINC_TEST_LAGS");
+    *whole = seed != NULL;
+    return seed ? strtoull(seed, NULL, 10) : 1;
+}
+
+/* Keeps of n placements those that fall to one of the shares. */
+static int keep_share(struct zn_engine_options *all, int n, int share, int n_shares)
+{
+    int kept = 0;
+    for (int i = share; i < n; i += n_shares)
+        all[kept++] = all[i];
+    return kept;
+}
+
+/* Every placement, with each number of ranks and precision or only with one. */
+static void check_every_tier(bool once, uint64_t lags)
+{
     zn_json *json;
     zn_model *model = new_model(config, TIME, &json);
     const zn_dtype types[] = {ZN_BF16, ZN_F32};
@@ -303,25 +239,52 @@ static void every_tier_gives_the_same_bits(void **state)
         for (int t = 0; t < 2; t++) {
             struct zn_engine_options o = options_of(3, 2), all[MAX_TIERS];
             o.type = types[t];
-            int n = list_tiers(o, all), first = 0;
-#if IS_SANITIZED /* every second placement once, with one number of ranks and one precision */
-            for (int i = 0; i < n / 2; i++)
-                all[i] = all[2 * i + 1];
-            n /= 2;
-            first = (2 * (n_ranks - 1) + t) * n / (2 * MAX_RANKS);
-            n = (2 * (n_ranks - 1) + t + 1) * n / (2 * MAX_RANKS) - first;
-#endif
-            assert_same(model, &o, all + first, n, n_ranks);
+            int n = list_tiers(o, all);
+            if (IS_SANITIZED)
+                n = keep_share(all, n, lags ? 0 : 1, 2);
+            if (once)
+                n = keep_share(all, n, 2 * (n_ranks - 1) + t, 2 * MAX_RANKS);
+            assert_same(model, &o, all, n, n_ranks, lags);
         }
     }
     zn_model_destroy(model);
     zn_json_destroy(json);
 }
 
-/* Stage 2, one micro-batch, tiles, the vertical schedule; updates in backward; delayed updates. */
-static void other_ways_give_the_same_bits(void **state)
+static void every_tier_gives_the_same_bits(void **state)
 {
     (void)state;
+    check_every_tier(IS_SANITIZED, 0);
+}
+
+static void every_tier_gives_the_same_bits_on_an_asynchronous_device(void **state)
+{
+    (void)state;
+    bool whole;
+    uint64_t lags = seed_of_lags(&whole);
+    check_every_tier(!whole, lags);
+}
+
+enum { N_WAYS = 8 };
+
+/* Stage 2, one micro-batch, tiles, the vertical schedule; updates in backward; delayed updates. */
+static struct zn_engine_options options_of_way(int way)
+{
+    struct zn_engine_options o = options_of(way == 0 ? 2 : 3, way % 2 ? 1 : 2);
+    o.type = way == 5 ? ZN_F32 : ZN_BF16;
+    o.tile_bytes = way == 1 || way == 2 ? 4096 : 0;
+    o.vertical = way == 2;
+    o.reduce_every = way != 2;
+    o.in_backward = way == 3 || way == 4;
+    o.clip = o.in_backward ? 0 : 1;
+    o.delay_after = way >= 5 && way <= 6 ? 1 : -1;
+    o.persist_bytes = way == 7 ? 40000 : 0;
+    return o;
+}
+
+/* Four placements of each way, with each number of ranks, or two of them with one. */
+static void check_other_ways(bool once, uint64_t lags)
+{
     zn_json *json;
     zn_model *model = new_model(config, TIME, &json);
     const struct zn_offload tiers[] = {
@@ -331,28 +294,34 @@ static void other_ways_give_the_same_bits(void **state)
         {ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME},
     };
     for (int n_ranks = 1; n_ranks <= MAX_RANKS; n_ranks++) {
-        for (int way = IS_SANITIZED ? n_ranks - 1 : 0; way < 8; way += IS_SANITIZED ? MAX_RANKS : 1) {
-            struct zn_engine_options o = options_of(way == 0 ? 2 : 3, way % 2 ? 1 : 2), apart[4];
-            o.type = way == 5 ? ZN_F32 : ZN_BF16;
-            o.tile_bytes = way == 1 || way == 2 ? 4096 : 0;
-            o.vertical = way == 2;
-            o.reduce_every = way != 2;
-            o.in_backward = way == 3 || way == 4;
-            o.clip = o.in_backward ? 0 : 1;
-            o.delay_after = way >= 5 && way <= 6 ? 1 : -1;
-            o.persist_bytes = way == 7 ? 40000 : 0;
+        for (int way = once ? n_ranks - 1 : 0; way < N_WAYS; way += once ? MAX_RANKS : 1) {
+            struct zn_engine_options o = options_of_way(way), apart[4];
             int n = 0;
-            for (int i = IS_SANITIZED ? way / 2 % 2 : 0; i < 4; i += IS_SANITIZED ? 2 : 1) {
+            for (int i = once ? way / 2 % 2 : 0; i < 4; i += once ? 2 : 1) {
                 apart[n] = o;
                 apart[n].is_apart = true;
                 apart[n].offload = tiers[i];
                 n += o.stage == 3 || tiers[i].parameters == ZN_TIER_DEVICE;
             }
-            assert_same(model, &o, apart, n, n_ranks);
+            assert_same(model, &o, apart, n, n_ranks, lags);
         }
     }
     zn_model_destroy(model);
     zn_json_destroy(json);
+}
+
+static void other_ways_give_the_same_bits(void **state)
+{
+    (void)state;
+    check_other_ways(IS_SANITIZED, 0);
+}
+
+static void other_ways_give_the_same_bits_on_an_asynchronous_device(void **state)
+{
+    (void)state;
+    bool whole;
+    uint64_t lags = seed_of_lags(&whole);
+    check_other_ways(!whole, lags);
 }
 
 static void what_has_no_path_is_refused_by_name(void **state)
@@ -479,11 +448,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tier_gives_the_same_bits),
         cmocka_unit_test(other_ways_give_the_same_bits),
+        cmocka_unit_test(every_tier_gives_the_same_bits_on_an_asynchronous_device),
+        cmocka_unit_test(other_ways_give_the_same_bits_on_an_asynchronous_device),
         cmocka_unit_test(what_has_no_path_is_refused_by_name),
         cmocka_unit_test(four_bytes_a_parameter_cross_the_link),
         cmocka_unit_test(both_ways_hide_behind_computing),
         cmocka_unit_test(a_delayed_update_goes_on_beside_the_step),
         cmocka_unit_test(what_comes_from_the_host_comes_in_time),
     };
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = bark}, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,8 +101,11 @@ static zn_status sim_wait(zn_device *device, zn_event *event)
     return zn_stream_submit(((struct sim *)device)->compute, &(struct zn_task){.after = {event}});
 }
 
-static zn_status sim_copy(struct sim *sim, bool out, const struct zn_transfer *t)
+/* The link has one speed each way, however many lanes share it. */
+static zn_status sim_copy(zn_device *device, zn_lane lane, const struct zn_transfer *t)
 {
+    struct sim *sim = (struct sim *)device;
+    bool out = lane == ZN_LANE_OUT;
     struct zn_task task = {.seconds = (double)t->n_bytes / sim->rates.link_bytes,
                            .after = {t->after[0], t->after[1]},
                            .done = t->done,
@@ -113,22 +116,12 @@ static zn_status sim_copy(struct sim *sim, bool out, const struct zn_transfer *t
     return zn_stream_submit(out ? sim->out : sim->in, &task);
 }
 
-static zn_status sim_copy_out(zn_device *device, const struct zn_transfer *transfer)
-{
-    return sim_copy((struct sim *)device, true, transfer);
-}
-
-static zn_status sim_copy_in(zn_device *device, const struct zn_transfer *transfer)
-{
-    return sim_copy((struct sim *)device, false, transfer);
-}
-
 #define SIM_OPS                                                                                    \
     .name = "sim", .destroy = sim_destroy, .alloc = sim_alloc, .free = sim_free, .write = sim_write,             \
     .read = sim_read, .run = sim_run, .synchronize = sim_synchronize, .record = sim_record, .wait = sim_wait
 
 static const struct zn_device_ops sim_ops = {SIM_OPS};
-static const struct zn_device_ops sim_apart_ops = {SIM_OPS, .copy_out = sim_copy_out, .copy_in = sim_copy_in};
+static const struct zn_device_ops sim_apart_ops = {SIM_OPS, .copy = sim_copy};
 
 zn_stream *zn_device_sim_stream(zn_device *device)
 {
