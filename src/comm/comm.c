@@ -7,6 +7,8 @@
 
 #include "base/size.h"
 
+static const char *const request_labels[] = {"gather parameters", "gather gradients", "reduce gradients"};
+
 int zn_comm_rank(const zn_comm *comm)
 {
     return comm->rank;
@@ -42,12 +44,16 @@ void zn_comm_trace(zn_comm *comm, zn_timeline *timeline)
     comm->timeline = timeline;
 }
 
+void zn_comm_log_requests(zn_comm *comm, zn_request_log *log)
+{
+    comm->requests = log;
+}
+
 static struct zn_mark mark_of(const zn_comm *comm, const struct zn_comm_tag *tag, uint64_t n_bytes)
 {
-    static const char *const labels[] = {"gather parameters", "gather gradients", "reduce gradients"};
     return (struct zn_mark){.timeline = comm->timeline,
                             .track = ZN_TRACK_COMM,
-                            .label = labels[tag->kind],
+                            .label = request_labels[tag->kind],
                             .unit = tag->unit,
                             .n_bytes = n_bytes};
 }
@@ -80,6 +86,23 @@ static zn_status check_source(const struct zn_comm_tag *tag, const struct zn_sha
     return ZN_OK;
 }
 
+static zn_status log_request(const zn_comm *comm, const struct comm_request *r)
+{
+    const char *wire = r->op == COMM_REDUCE ? zn_dtype_name(r->wire) : "bytes";
+    return zn_request_log_add(comm->requests, "%s, unit %d: %zu as %s%s", request_labels[r->tag.kind], r->tag.unit, r->n_bytes,
+                              wire, r->adds ? ", added" : "");
+}
+
+static zn_status submit(zn_comm *comm, const struct comm_request *r, zn_event *done)
+{
+    zn_status status = log_request(comm, r);
+    if (status == ZN_OK) {
+        comm->sent[r->tag.kind] += r->mark.n_bytes;
+        status = comm->ops->start(comm, r, done);
+    }
+    return zn_event_fail(done, status);
+}
+
 zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done)
 {
     ZN_TRY(check_source(&gather->tag, gather->from, gather->offset, gather->n_bytes));
@@ -94,8 +117,7 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
         .after = {zn_event_ticket(gather->after[0]), zn_event_ticket(gather->after[1])},
         .mark = mark_of(comm, &gather->tag, sent),
     };
-    comm->sent[gather->tag.kind] += sent;
-    return zn_event_fail(done, comm->ops->start(comm, &request, done));
+    return submit(comm, &request, done);
 }
 
 zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event *done)
@@ -123,8 +145,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .after = {zn_event_ticket(reduce->after[0]), zn_event_ticket(reduce->after[1])},
         .mark = mark_of(comm, &reduce->tag, sent),
     };
-    comm->sent[reduce->tag.kind] += sent;
-    return zn_event_fail(done, comm->ops->start(comm, &request, done));
+    return submit(comm, &request, done);
 }
 
 zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void *all)
@@ -132,6 +153,7 @@ zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void
     if (n_bytes > ZN_EXCHANGE_BYTES)
         return zn_fail(ZN_ERR_INTERNAL, "an exchange of %zu bytes; at most %d", n_bytes,
                        ZN_EXCHANGE_BYTES);
+    ZN_TRY(zn_request_log_add(comm->requests, "exchange: %zu", n_bytes));
     return comm->ops->exchange(comm, COMM_EXCHANGE, mine, n_bytes, all);
 }
 

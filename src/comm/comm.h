@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/event.h"
+#include "base/request_log.h"
 #include "base/stream.h"
 #include "tensor/dtype.h"
 
@@ -113,6 +114,9 @@ size_t zn_comm_buffer_bytes(const zn_comm *comm);
 
 /* Not collective: requests that are submitted from now on are noted; NULL: no more. The time line outlives them. */
 void zn_comm_trace(zn_comm *comm, zn_timeline *timeline);
+
+/* Not collective: the same for the log of requests. */
+void zn_comm_log_requests(zn_comm *comm, zn_request_log *log);
 
 void zn_comm_destroy(zn_comm *comm); /* collective; NULL is legal */
 

@@ -39,6 +39,7 @@ struct zn_comm {
     uint64_t sent[ZN_N_COMM_KINDS]; /* of the thread that submits */
     char agreed[COMM_TEXT];         /* the last failure that all ranks agreed on; likewise */
     zn_timeline *timeline;          /* likewise; NULL: none */
+    zn_request_log *requests;       /* likewise */
 };
 
 /* How an exchange is noted. */

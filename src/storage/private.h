@@ -26,6 +26,7 @@ struct zn_storage {
     _Atomic uint64_t bytes_read, bytes_written; /* counted by whoever submits */
     size_t buffer_bytes, registered_bytes;
     zn_timeline *timeline; /* NULL: none */
+    zn_request_log *requests; /* likewise */
     char description[256];
 };
 

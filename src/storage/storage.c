@@ -15,6 +15,7 @@ static zn_status check_and_start(zn_storage *s, struct storage_request *r)
     if (r->offset > s->n_bytes || r->n_bytes > s->n_bytes - r->offset)
         return zn_fail(ZN_ERR_INTERNAL, "storage: %zu bytes at offset %llu are beyond its %llu bytes", r->n_bytes,
                        (unsigned long long)r->offset, (unsigned long long)s->n_bytes);
+    ZN_TRY(zn_request_log_add(s->requests, "%s at %llu: %zu", r->mark.label, (unsigned long long)r->offset, r->n_bytes));
     ZN_TRY(s->ops->start(s, r));
     if (r->write)
         s->bytes_written += r->n_bytes;
@@ -64,6 +65,11 @@ zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buf
 void zn_storage_trace(zn_storage *storage, zn_timeline *timeline)
 {
     storage->timeline = timeline;
+}
+
+void zn_storage_log_requests(zn_storage *storage, zn_request_log *log)
+{
+    storage->requests = log;
 }
 
 void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/event.h"
+#include "base/request_log.h"
 #include "base/timeline.h"
 #include "memory/ledger.h"
 
@@ -43,6 +44,9 @@ size_t zn_storage_registered_bytes(const zn_storage *storage);
 
 /* Requests from now on are noted; NULL: no more. The time line outlives them. Not while another thread asks. */
 void zn_storage_trace(zn_storage *storage, zn_timeline *timeline);
+
+/* The same for the log of requests. */
+void zn_storage_log_requests(zn_storage *storage, zn_request_log *log);
 
 /* Payload that was asked for since the start. */
 uint64_t zn_storage_bytes_read(const zn_storage *storage);

@@ -36,6 +36,8 @@ void zn_run_fini(struct zn_run *run)
 {
     zn_engine_destroy(run->engine);
     zn_storage_destroy(run->storage);
+    zn_comm_log_requests(run->comm, NULL); /* it goes on after the run */
+    zn_request_log_destroy(run->requests);
     zn_device_destroy(run->host);
     zn_device_destroy(run->device);
     zn_engine_plan_fini(&run->plan);
@@ -272,12 +274,22 @@ static zn_status open_storage(struct zn_run *run, const struct zn_swap_paths *sw
     return ZN_OK;
 }
 
+static zn_status log_requests(struct zn_run *run)
+{
+    ZN_TRY(zn_request_log_create(zn_comm_rank(run->comm), &run->requests));
+    zn_comm_log_requests(run->comm, run->requests);
+    if (run->storage)
+        zn_storage_log_requests(run->storage, run->requests);
+    return ZN_OK;
+}
+
 static zn_status open_devices(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap)
 {
     ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
     if (zn_engine_wants_host(options)) /* updates wait for storage and memory more than they compute */
         ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, 1, NULL, &run->host));
-    return open_storage(run, swap);
+    ZN_TRY(open_storage(run, swap));
+    return log_requests(run);
 }
 
 static zn_status start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,

@@ -39,6 +39,7 @@ struct zn_run {
     const char *schedule_reason; /* why the plan has this schedule; NULL: it was given */
     zn_device *device, *host; /* host: for updates in backward, else NULL */
     zn_storage *storage; /* NULL where nothing is on NVMe */
+    zn_request_log *requests; /* NULL where no test asks for it */
     zn_engine *engine;
     bool is_evaluation_alike; /* the last evaluation failed in its data, on every rank, with the engine as it was */
     void (*loaded)(void *self, int64_t done, int64_t total); /* elements of the weights that are there; NULL: nobody asks */
