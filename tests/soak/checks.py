@@ -14,6 +14,7 @@ CRASHED = re.compile(r"signal (4|6|7|8|11)\b|\*\*\* Process received signal|Segm
                      r"ThreadSanitizer|Assertion .* failed|free\(\)|malloc\(\)|corrupted")
 NOTE = re.compile(r"the job ended|: swap: |asks for dropout|zinc train: goes on from|differs from the checkpoint|holds no checkpoint|"
                   r"passed over|ranks disagree")
+DECIDED = ("loss", "grad_norm", "lr", "scale", "tokens", "targets", "skipped")
 ENDED = (129, 130, 137, 141, 143)  # ranks that were ended by the launcher when another had failed
 
 
@@ -34,16 +35,15 @@ def least_limit(result):
     return found and int((float(found[1]) + 0.01) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[2]])
 
 
-def log_of(folder):
-    """Step by step what must not differ: a dictionary of texts, by step."""
+def log_of(folder, keys=DECIDED):
+    """Step by step the values of keys, numbers with a point as they are written: by default what placement never changes."""
     lines = {}
     try:
         with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
             for line in file:
                 if '"loss":' in line and line.endswith("}\n"):
                     entry = json.loads(line, parse_float=str)
-                    lines[entry["step"]] = {key: entry.get(key) for key in
-                                            ("loss", "grad_norm", "lr", "scale", "tokens", "targets", "skipped")}
+                    lines[entry["step"]] = {key: entry.get(key) for key in keys}
     except (OSError, ValueError):
         pass
     return lines
