@@ -69,7 +69,7 @@ class Comparison:
 
     def __init__(self, programs, work, keep):
         self.programs, self.work, self.keep = programs, work, keep
-        self.n_compared = self.n_refused = self.n_lines = self.n_differences = 0
+        self.n_compared = self.n_failing = self.n_lines = self.n_differences = 0
         with_log = [logs_requests(zinc, work) for zinc in programs]
         self.compares_requests = all(with_log)
         for side, zinc, has in zip(SIDES, programs, with_log):
@@ -110,10 +110,10 @@ class Comparison:
         crashed = [wrong for results, _ in both for result in results for wrong in checks.ends_well(result)]
         self.n_compared += 1
         self.n_lines += len(both[0][1])
-        refused = [results[-1] for results, _ in both if results[-1].code]
-        if refused:
-            self.n_refused += 1
-            print("refused %s: %s" % (name, checks.reason(refused[0].err)))
+        failing = [results[-1] for results, _ in both if results[-1].code]
+        if failing:
+            self.n_failing += 1
+            print("%s ends with code %d: %s" % (name, failing[0].code, checks.reason(failing[0].err)))
         if differing or crashed:
             self.n_differences += 1
             self.tell(name, row, both, differing[0] if differing else (crashed[0], crashed[-1]))
@@ -138,8 +138,8 @@ def main():
                 sys.stdout.flush()
         finally:
             jobs.end_all()
-        print("%d configurations, %d compared (%d lines, %d refused), %d differences" % (
-            len(chosen), comparison.n_compared, comparison.n_lines, comparison.n_refused, comparison.n_differences))
+        print("%d configurations, %d compared (%d lines, %d failing), %d differences" % (
+            len(chosen), comparison.n_compared, comparison.n_lines, comparison.n_failing, comparison.n_differences))
         return 1 if comparison.n_differences else 0
 
 

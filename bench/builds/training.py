@@ -164,7 +164,7 @@ def record(commands_of_row, results, folder):
         result = jobs.run(words, folder, {"ZINC_REQUEST_LOG": os.path.join(folder, "requests-%d" % number)},
                           name="command-%d" % number)
         results.append(result)
-        lines += ["command %d, exit code: %d" % (number, result.code)]
+        lines += ["command %d, exit code: %d%s" % (number, result.code, " (hangs)" if result.hung else "")]
         lines += ["command %d, says: %s" % (number, line) for line in checks.cause_of(result).splitlines()]
         lines += request_lines(folder, number)
     output = os.path.join(folder, "run")

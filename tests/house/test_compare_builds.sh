@@ -37,11 +37,11 @@ finds()
     grep -q "^DIFFERENCE $2: " "$work/out" || fail "$1: no name: $(cat "$work/out")"
     grep -q "^  new runs: .*$work/$1/zinc " "$work/out" || fail "$1: no command: $(cat "$work/out")"
     grep -q "^  new has:  $3" "$work/out" || fail "$1: no '$3': $(cat "$work/out")"
-    grep -q "^1 configurations, 1 compared ([0-9]* lines, [01] refused), 1 differences$" "$work/out" || fail "$1: $(tail -1 "$work/out")"
+    grep -q "^1 configurations, 1 compared ([0-9]* lines, [01] failing), 1 differences$" "$work/out" || fail "$1: $(tail -1 "$work/out")"
 }
 
 compare "$build" --quick || fail "a program and itself: $(cat "$work/out")"
-grep -q "^8 configurations, 8 compared ([1-9][0-9]* lines, 0 refused), 0 differences$" "$work/out" ||
+grep -q "^8 configurations, 8 compared ([1-9][0-9]* lines, 0 failing), 0 differences$" "$work/out" ||
     fail "the counts: $(cat "$work/out")"
 
 # A run that is not gone on with: what is planted below comes after it.
