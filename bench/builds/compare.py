@@ -37,10 +37,10 @@ def parse():
 def choose(options):
     """(name, kind, row) of what shall be compared."""
     kinds = {name.partition("-")[0] for name in options.only} if options.only else KINDS
-    rows = [("%s-%d" % (kind, number), kind, row)
-            for kind, module in KINDS.items() if kind in kinds
-            for number, row in enumerate(module.rows(options.full))
-            if not options.quick or number < QUICK[kind]]
+    rows = []
+    for kind in (kind for kind in KINDS if kind in kinds):
+        of_kind = [("%s-%d" % (kind, number), kind, row) for number, row in enumerate(KINDS[kind].rows(options.full))]
+        rows += of_kind[::-(-len(of_kind) // QUICK[kind])] if options.quick else of_kind
     unknown = set(options.only or ()) - {name for name, _, _ in rows}
     if unknown:
         sys.exit("compare_builds.sh: --only: no configuration %s" % ", ".join(sorted(unknown)))
@@ -107,7 +107,7 @@ class Comparison:
         folder = os.path.join(self.work, name)
         both = self.run_both(kind, row, folder)
         differing = [pair for pair in itertools.zip_longest(both[0][1], both[1][1]) if pair[0] != pair[1]]
-        crashed = [wrong for results, _ in both for result in results for wrong in checks.ends_well(result)]
+        crashed = any(result.hung or checks.has_crashed(result) for results, _ in both for result in results)
         self.n_compared += 1
         self.n_lines += len(both[0][1])
         failing = [results[-1] for results, _ in both if results[-1].code]
@@ -116,7 +116,7 @@ class Comparison:
             print("%s ends with code %d: %s" % (name, failing[0].code, checks.reason(failing[0].err)))
         if differing or crashed:
             self.n_differences += 1
-            self.tell(name, row, both, differing[0] if differing else (crashed[0], crashed[-1]))
+            self.tell(name, row, both, differing[0] if differing else ["a crash or a hang"] * 2)
             if self.keep:
                 shutil.copytree(folder, os.path.join(self.keep, name), dirs_exist_ok=True)
         shutil.rmtree(folder)

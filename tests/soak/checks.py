@@ -79,11 +79,15 @@ def cause_of(result):
     return "\n".join(line for line in result.err.splitlines() if re.match(r"zinc[a-z ]*: ", line) and not NOTE.search(line))
 
 
+def has_crashed(result):
+    return result.code < 0 or (result.code > 2 and result.code not in ENDED) or CRASHED.search(result.err) is not None
+
+
 def ends_well(result):
     """A run that may fail: in time, without a crash, with a cause. What is wrong, in words."""
     if result.hung:
         return ["hangs"]
-    if result.code < 0 or (result.code > 2 and result.code not in ENDED) or CRASHED.search(result.err):
+    if has_crashed(result):
         return ["crashes: code %d: %s" % (result.code, result.err[-400:])]
     if result.code != 0 and not cause_of(result):
         return ["fails without a cause: code %d: %s" % (result.code, result.err[-400:])]
