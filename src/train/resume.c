@@ -132,6 +132,21 @@ static zn_status find_finished(zn_saving *s)
     return status;
 }
 
+/* To begin anew beside checkpoints that are broken, or cannot be read just now, would lose them: the person says so. */
+static zn_status check_none_there(const zn_saving *s)
+{
+    int64_t *steps = NULL;
+    size_t n_steps = 0;
+    zn_status status = ZN_OK;
+    if (zn_comm_rank(s->setup.run->comm) == 0)
+        status = zn_checkpoints_list(s->folder, &steps, &n_steps);
+    free(steps);
+    if (status == ZN_OK && n_steps > 0)
+        status = zn_fail(ZN_ERR_INPUT, "--resume: none of the %zu checkpoints in %s is whole; to begin anew give --overwrite, or "
+                         "another --output", n_steps, s->setup.options->output);
+    return zn_comm_agree(s->setup.run->comm, status);
+}
+
 static zn_status find(zn_saving *s)
 {
     struct zn_run *run = s->setup.run;
@@ -146,6 +161,7 @@ static zn_status find(zn_saving *s)
     if (!found && s->finished != ZN_OUTPUT_NO_MODEL)
         return ZN_OK;
     if (!found) {
+        ZN_TRY(check_none_there(s));
         zn_run_note(run, "--resume: %s holds no checkpoint to go on from: starting at the beginning", from);
         return ZN_OK;
     }

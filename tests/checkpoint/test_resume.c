@@ -555,6 +555,27 @@ static void broken_checkpoints_are_passed_over_by_name(void **state)
     forget("good");
 }
 
+/* A run that began anew there would lose them. */
+static void broken_checkpoints_alone_are_not_begun_over(void **state)
+{
+    (void)state;
+    struct watch watch;
+    for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
+        struct zn_train_options o = new_options("broken", &watch);
+        o.steps = 8;
+        o.checkpoint_every = 6;
+        stop_after(&o, &watch, 6);
+        lose_list();
+        o.resume = true;
+        FAILS(train_on_ranks(&o, n_ranks), ZN_ERR_INPUT, "none of the 1 checkpoints in", "--overwrite");
+        assert_non_null(strstr(watch.notes, "manifest.json: cannot open"));
+        o.resume = false;
+        o.overwrite = true;
+        OK(train_on_ranks(&o, n_ranks));
+        forget("broken");
+    }
+}
+
 static void a_later_format_is_refused(void **state)
 {
     (void)state;
@@ -737,6 +758,7 @@ int main(void)
         cmocka_unit_test(only_the_newest_are_kept),
         cmocka_unit_test(without_a_checkpoint_it_starts_fresh_and_says_so),
         cmocka_unit_test(broken_checkpoints_are_passed_over_by_name),
+        cmocka_unit_test(broken_checkpoints_alone_are_not_begun_over),
         cmocka_unit_test(a_later_format_is_refused),
         cmocka_unit_test(what_must_match_is_refused_by_name),
         cmocka_unit_test(going_back_needs_another_folder),
