@@ -6,7 +6,7 @@ zinc=$1 model=$2 rounds=${3:-3} rows=${4:-2000}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-python3 "$here/../tests/parity/make_chat_rows.py" "$rows" "$work/rows.jsonl"
+python3 "$here/../tests/parity/make_chat_rows.py" "$rows" "$work/rows.jsonl" 1 short
 
 # rate PACKING STEPS: targets a second over the steps after the first, which also touches all memory for the first time
 rate() {
