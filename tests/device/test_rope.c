@@ -4,6 +4,7 @@
 struct rope {
     int64_t rows, heads, head_dim, period, stride;
     float *x, *y, *cosine, *sine;
+    int32_t *position_ids; /* NULL: rows count, and begin again after a period */
 };
 
 static struct rope rope_init(int64_t rows, int64_t heads, int64_t head_dim, int64_t period,
@@ -37,6 +38,7 @@ static void rope_fini(struct rope *t)
     free(t->y);
     free(t->cosine);
     free(t->sine);
+    free(t->position_ids);
 }
 
 static void turn(const struct rope *t, float *y, const float *x, bool inverse)
@@ -46,6 +48,7 @@ static void turn(const struct rope *t, float *y, const float *x, bool inverse)
         .x = ADDRESS(x),
         .cos = ADDRESS(t->cosine),
         .sin = ADDRESS(t->sine),
+        .position_ids = t->position_ids ? ADDRESS(t->position_ids) : 0,
         .rows = t->rows,
         .heads = t->heads,
         .head_dim = t->head_dim,
@@ -61,16 +64,16 @@ static void turn(const struct rope *t, float *y, const float *x, bool inverse)
 /* Element i of a row's head after the turn, from tables in double. */
 static double reference(const struct rope *t, int64_t row, int64_t head, int64_t i, double direction)
 {
-    int64_t d = t->head_dim / 2, k = i % d, p = row % t->period;
+    int64_t d = t->head_dim / 2, k = i % d, p = t->position_ids ? t->position_ids[row] : row % t->period;
     const float *x = t->x + row * t->stride + head * t->head_dim;
     double c = (double)t->cosine[p * d + k], s = direction * (double)t->sine[p * d + k];
     double a = (double)x[k], b = (double)x[k + d];
     return i < d ? a * c - b * s : b * c + a * s;
 }
 
-static void check_all(int64_t rows, int64_t heads, int64_t head_dim, int64_t period, int64_t stride)
+static void check_turns(struct rope t)
 {
-    struct rope t = rope_init(rows, heads, head_dim, period, stride);
+    int64_t rows = t.rows, heads = t.heads, head_dim = t.head_dim, stride = t.stride;
     for (int inverse = 0; inverse < 2; inverse++) {
         memset(t.y, 0, (size_t)(rows * stride) * sizeof *t.y);
         turn(&t, t.y, t.x, inverse);
@@ -84,6 +87,23 @@ static void check_all(int64_t rows, int64_t heads, int64_t head_dim, int64_t per
         }
     }
     rope_fini(&t);
+}
+
+static void check_all(int64_t rows, int64_t heads, int64_t head_dim, int64_t period, int64_t stride)
+{
+    check_turns(rope_init(rows, heads, head_dim, period, stride));
+}
+
+/* Attention sees only differences of positions, so no loss tells whether they begin again with each example. */
+static void positions_are_those_of_the_examples(void **state)
+{
+    (void)state;
+    struct rope t = rope_init(130, 5, 64, 65, 330);
+    t.position_ids = calloc((size_t)t.rows, sizeof *t.position_ids);
+    assert_non_null(t.position_ids);
+    for (int64_t r = 0; r < t.rows; r++)
+        t.position_ids[r] = (int32_t)(r % 23);
+    check_turns(t);
 }
 
 static void pairs_are_turned(void **state)
@@ -131,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_turned),
+        cmocka_unit_test(positions_are_those_of_the_examples),
         cmocka_unit_test(y_may_be_x),
         cmocka_unit_test(inverse_undoes_and_is_the_gradient),
     };
