@@ -14,6 +14,7 @@
 
 #include "base/machine.h"
 #include "models/model.h"
+#include "optim/registry.h"
 #include "plan/dry_run.h"
 #include "zero/engine_private.h"
 
@@ -53,8 +54,10 @@ static struct zn_engine_options options_of(bool nvme, bool in_backward)
     zn_tier tier = nvme ? ZN_TIER_NVME : ZN_TIER_DEVICE;
     return (struct zn_engine_options){.trains = true, .stage = 3, .type = ZN_BF16, .micro_batch = 1, .time = n_tokens,
                                       .accumulate = 1, .recompute = true, .reduce_every = true,
-                                      .prefetch_bytes = 64 << 20, .reuse_bytes = 64 << 20, .beta1 = 0.9, .beta2 = 0.999,
-                                      .eps = 1e-8, .weight_decay = 0.1, .clip = in_backward ? 0 : 1,
+                                      .prefetch_bytes = 64 << 20, .reuse_bytes = 64 << 20,
+                                      .optimizer = &zn_optimizer_adamw,
+                                      .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1},
+                                      .clip = in_backward ? 0 : 1,
                                       .in_backward = in_backward, .delay_after = -1,
                                       .offload = {tier, tier, tier, tier}};
 }

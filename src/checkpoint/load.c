@@ -19,7 +19,7 @@ struct loading {
     void *self;
     float *piece;
     bool *seen; /* by state and parameter */
-    bool wants[ZN_N_STATES];
+    const char *wanted[ZN_N_STATES]; /* states by name, or NULL */
 };
 
 static zn_status put(const struct loading *l, const zn_param *p, zn_state state, int64_t first, int64_t n)
@@ -49,22 +49,29 @@ static zn_status load_tensor(const struct loading *l, const zn_st_file *file, co
     return ZN_OK;
 }
 
-/* The parameter and state that a tensor of the optimizer's files is named after. */
+/* The wanted state of this name; ZN_N_STATES: it is not wanted. */
+static zn_state wanted_state(const struct loading *l, const char *name)
+{
+    int k = 0;
+    while (k < ZN_N_STATES && (!l->wanted[k] || strcmp(l->wanted[k], name) != 0))
+        k++;
+    return (zn_state)k;
+}
+
+/* The parameter and state that a tensor of the optimizer's files is named after; the state is ZN_N_STATES where the
+ * checkpoint has it and nobody wants it. */
 static const zn_param *param_of(const struct loading *l, const char *name, zn_state *state)
 {
     const zn_module *module = l->model->module;
     const char *dot = strrchr(name, '.');
-    for (int k = 0; dot && k < ZN_N_STATES; k++) {
-        if (strcmp(dot + 1, zn_state_name((zn_state)k)) != 0)
-            continue;
-        size_t length = (size_t)(dot - name);
-        for (int i = 0; i < module->n_params; i++) {
-            struct zn_st_spec spec = zn_weights_spec(l->model, &l->style, &module->params[i]);
-            if (strlen(spec.name) == length && strncmp(spec.name, name, length) == 0) {
-                *state = (zn_state)k;
-                return &module->params[i];
-            }
-        }
+    if (!dot || zn_run_state_find(&l->checkpoint->state, dot + 1) == ZN_N_STATES)
+        return NULL;
+    *state = wanted_state(l, dot + 1);
+    size_t length = (size_t)(dot - name);
+    for (int i = 0; i < module->n_params; i++) {
+        struct zn_st_spec spec = zn_weights_spec(l->model, &l->style, &module->params[i]);
+        if (strlen(spec.name) == length && strncmp(spec.name, name, length) == 0)
+            return &module->params[i];
     }
     return NULL;
 }
@@ -83,7 +90,7 @@ static zn_status load_optimizer_tensor(const struct loading *l, const zn_st_file
     if (t->dtype != ZN_ST_F32)
         return zn_fail(ZN_ERR_INPUT, "%s: tensor '%s' is of type %s, not F32", zn_st_path(file), zn_shown(t->name).text,
                        zn_st_dtype_name(t->dtype));
-    return l->wants[state] ? load_tensor(l, file, t, p, state) : ZN_OK;
+    return state != ZN_N_STATES ? load_tensor(l, file, t, p, state) : ZN_OK;
 }
 
 static zn_status load_optimizer_file(const struct loading *l, const char *name)
@@ -115,10 +122,10 @@ static zn_status check_seen(const struct loading *l)
 {
     const zn_module *module = l->model->module;
     for (int k = 0; k < ZN_N_STATES; k++) {
-        for (int i = 0; i < module->n_params && l->wants[k]; i++)
+        for (int i = 0; i < module->n_params && l->wanted[k]; i++)
             if (!l->seen[k * module->n_params + i])
                 return zn_fail(ZN_ERR_INPUT, "%s: has no %s of '%s'", l->checkpoint->folder,
-                               zn_state_name((zn_state)k), module->params[i].name);
+                               l->wanted[k], module->params[i].name);
     }
     return ZN_OK;
 }
@@ -159,7 +166,7 @@ zn_status zn_checkpoint_load(const zn_checkpoint *checkpoint, zn_engine *engine,
     struct loading l = {.checkpoint = checkpoint, .model = model, .engine = engine};
     ZN_TRY(zn_engine_set_pending(engine, &checkpoint->state.pending));
     for (int k = 0; k < ZN_N_STATES; k++)
-        l.wants[k] = k == ZN_STATE_MASTER || zn_engine_has_state(engine, (zn_state)k);
+        l.wanted[k] = zn_engine_state_name(engine, (zn_state)k);
     ZN_TRY(run(&l));
     zn_engine_set_updates(engine, checkpoint->state.updates);
     return ZN_OK;
@@ -169,6 +176,6 @@ zn_status zn_checkpoint_stream_masters(const zn_checkpoint *checkpoint, const zn
                                        void *self)
 {
     struct loading l = {.checkpoint = checkpoint, .model = model, .take = take, .self = self,
-                        .wants = {[ZN_STATE_MASTER] = true}};
+                        .wanted = {[ZN_STATE_MASTER] = "master"}};
     return run(&l);
 }

@@ -46,14 +46,16 @@ static void choose_states(const struct zn_save_options *o, struct zn_run_state *
     state->dtype = o->style->dtype;
     state->masters_in_model = o->style->dtype == ZN_F32;
     for (int k = 0; k < ZN_N_STATES; k++)
-        state->has[k] = k == ZN_STATE_MASTER ? !state->masters_in_model : zn_engine_has_state(o->engine, (zn_state)k);
+        state->states[k] = zn_engine_state_name(o->engine, (zn_state)k);
+    if (state->masters_in_model)
+        state->states[ZN_STATE_MASTER] = NULL;
 }
 
 static size_t count_states(const struct zn_run_state *state)
 {
     size_t n = 0;
     for (int k = 0; k < ZN_N_STATES; k++)
-        n += state->has[k];
+        n += state->states[k] != NULL;
     return n;
 }
 
@@ -79,12 +81,12 @@ static zn_status name_states(const struct zn_save_options *o, const struct zn_ru
     const zn_module *module = o->model->module;
     size_t n = 0;
     for (int k = 0; k < ZN_N_STATES; k++) {
-        first[k] = state->has[k] ? (int64_t)n : -1;
-        for (int i = 0; i < module->n_params && state->has[k]; i++) {
+        first[k] = state->states[k] ? (int64_t)n : -1;
+        for (int i = 0; i < module->n_params && state->states[k]; i++) {
             char *name;
             specs[n] = zn_weights_spec(o->model, o->style, &module->params[i]);
             specs[n].dtype = ZN_F32;
-            if (asprintf(&name, "%s.%s", specs[n].name, zn_state_name((zn_state)k)) < 0) {
+            if (asprintf(&name, "%s.%s", specs[n].name, state->states[k]) < 0) {
                 specs[n].name = NULL;
                 return no_memory();
             }
@@ -231,7 +233,7 @@ static zn_status write_all(zn_save *s, const struct zn_save_options *o)
         keep_failure(s, zn_comm_agree(s->comm, create_writers(s, o, &state)));
     for (int k = 0; k < ZN_N_STATES && s->failure == ZN_OK; k++) {
         struct taking taking = {s, (zn_state)k};
-        if (k != ZN_STATE_MASTER && !state.has[k])
+        if (k != ZN_STATE_MASTER && !state.states[k])
             continue;
         ZN_TRY(zn_engine_stream_state(o->engine, (zn_state)k, take, &taking));
         keep_failure(s, zn_comm_agree(s->comm, s->failure == ZN_OK ? ZN_OK : zn_fail_text(s->failure, s->message)));

@@ -38,8 +38,7 @@ uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights
 
 int zn_checkpoint_n_states(const struct zn_weights_style *style, const struct zn_engine_options *o)
 {
-    int n_moments = o->optimizer != ZN_SGD ? 2 : o->momentum != 0;
-    return (style->dtype != ZN_F32) + n_moments + (o->delay_after >= 0);
+    return (style->dtype != ZN_F32) + o->optimizer->n_states + (o->delay_after >= 0);
 }
 
 /* ---- Room ---- */

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_names[ZN_N_STATES] = {"master", "exp_avg", "exp_avg_sq", "pending"};
-
-const char *zn_state_name(zn_state state)
+zn_state zn_run_state_find(const struct zn_run_state *s, const char *name)
 {
-    return state_names[state];
+    int k = 0;
+    while (k < ZN_N_STATES && (!s->states[k] || strcmp(s->states[k], name) != 0))
+        k++;
+    return (zn_state)k;
 }
 
 static const char *truth(bool value)
@@ -35,9 +36,9 @@ void zn_run_state_print(const struct zn_run_state *s, const char *configuration,
     zn_text_add(t, ",\n  \"masters\": \"%s\",\n  \"states\": [", s->masters_in_model ? "model" : "optimizer");
     const char *separator = "";
     for (int i = 0; i < ZN_N_STATES; i++) {
-        if (!s->has[i])
+        if (!s->states[i])
             continue;
-        zn_text_add(t, "%s\"%s\"", separator, state_names[i]);
+        zn_text_add(t, "%s\"%s\"", separator, s->states[i]);
         separator = ", ";
     }
     zn_text_add(t, "],\n  \"configuration\": %s\n}\n", configuration);
@@ -76,6 +77,24 @@ static zn_status parse_scale(zn_json *root, struct zn_run_state *s)
     return zn_json_get_int(scale, "patience", 0, INT64_MAX, &s->patience);
 }
 
+/* What is neither the master nor pending is the optimizer's: its states are in their order. */
+static zn_status add_state(zn_json *list, const char *name, struct zn_run_state *s)
+{
+    int k = ZN_STATE_OPTIMIZER;
+    if (zn_run_state_find(s, name) != ZN_N_STATES)
+        return zn_json_fail(list, "state '%s' is there twice", zn_shown(name).text);
+    while (k < ZN_STATE_PENDING && s->states[k])
+        k++;
+    if (strcmp(name, "master") == 0)
+        k = ZN_STATE_MASTER;
+    else if (strcmp(name, "pending") == 0)
+        k = ZN_STATE_PENDING;
+    else if (k == ZN_STATE_PENDING)
+        return zn_json_fail(list, "state '%s' is one too many", zn_shown(name).text);
+    s->states[k] = name;
+    return ZN_OK;
+}
+
 static zn_status parse_states(zn_json *root, struct zn_run_state *s)
 {
     zn_json *list;
@@ -86,15 +105,10 @@ static zn_status parse_states(zn_json *root, struct zn_run_state *s)
         return zn_json_fail(root, "masters are in '%s', neither model nor optimizer", zn_shown(masters).text);
     ZN_TRY(zn_json_get_array(root, "states", &list));
     for (size_t i = 0; i < zn_json_n_items(list); i++) {
-        int k = 0;
         ZN_TRY(zn_json_item_string(list, i, &name));
-        while (k < ZN_N_STATES && strcmp(name, state_names[k]) != 0)
-            k++;
-        if (k == ZN_N_STATES)
-            return zn_json_fail(list, "unknown state '%s'", zn_shown(name).text);
-        s->has[k] = true;
+        ZN_TRY(add_state(list, name, s));
     }
-    if (s->masters_in_model == s->has[ZN_STATE_MASTER])
+    if (s->masters_in_model == (s->states[ZN_STATE_MASTER] != NULL))
         return zn_json_fail(root, "masters must be in the model or in the optimizer's files");
     return ZN_OK;
 }
@@ -104,7 +118,7 @@ static zn_status parse_pending(zn_json *root, struct zn_run_state *s)
 {
     zn_json *pending;
     s->pending.is_there = zn_json_has(root, "pending");
-    if (s->pending.is_there != s->has[ZN_STATE_PENDING])
+    if (s->pending.is_there != (s->states[ZN_STATE_PENDING] != NULL))
         return zn_json_fail(root, "a pending update is told of without its gradients, or the other way round");
     if (!s->pending.is_there)
         return ZN_OK;

@@ -12,7 +12,7 @@ enum { ZN_STATE_FORMAT = 2 };
 
 struct zn_run_state {
     int64_t step;    /* finished steps, skipped ones too */
-    int64_t updates; /* of the optimizer: Adam's t */
+    int64_t updates; /* of the optimizer: its t */
     int64_t n_skipped; /* steps skipped in a row up to this one */
     /* The data: windows in all, windows consumed over all epochs, and what decides their order. */
     int64_t n_windows, consumed, seq_len;
@@ -27,7 +27,7 @@ struct zn_run_state {
     const char *optimizer, *precision; /* as people type them */
     zn_dtype dtype;                    /* of the model's weights */
     bool masters_in_model; /* the weights are fp32 and are the masters; else there is NAME.master */
-    bool has[ZN_N_STATES]; /* those among the optimizer's files */
+    const char *states[ZN_N_STATES]; /* by name, those among the optimizer's files; NULL: not there */
     struct zn_pending pending; /* the update that was delayed */
 };
 
@@ -37,7 +37,7 @@ void zn_run_state_print(const struct zn_run_state *state, const char *configurat
 /* Reads it; strings belong to the root, which the caller destroys after the last use. */
 zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state);
 
-/* "master", "exp_avg", "exp_avg_sq", "pending": what follows a parameter's name and a dot. */
-const char *zn_state_name(zn_state state);
+/* Which of the optimizer's files' states has this name, which follows a parameter's and a dot; ZN_N_STATES: none. */
+zn_state zn_run_state_find(const struct zn_run_state *state, const char *name);
 
 #endif

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "cli/plan_simulated.h"
+#include "optim/registry.h"
 
 #define AT(field) offsetof(struct plan_flags, field)
 
@@ -53,7 +54,7 @@ static const struct zn_option flags[] = {
     {.name = "--reduce", .kind = ZN_OPTION_CHOICE, .offset = AT(reduce), .value = "WHEN", .choices = "every last",
      .otherwise = "last at stages 0 and 1, else every", .help = "Sum gradients over ranks every micro-batch or once a step."},
     {.name = "--optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(optimizer), .value = "NAME", .initial = "adamw",
-     .choices = "adamw adam sgd", .help = "The update rule."},
+     .choices = ZN_OPTIMIZER_NAMES, .help = "The update rule."},
     {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
      .otherwise = "what the cluster's devices have", .help = "What a rank may hold on its device."},
     {.name = "--prefetch-bytes", .kind = ZN_OPTION_SIZE, .offset = AT(prefetch_bytes), .value = "SIZE",

@@ -2,12 +2,6 @@
 #include "base/files.h"
 #include "cli/plan_settings.h"
 
-static const char *optimizer_name(zn_optimizer optimizer)
-{
-    static const char *const names[] = {"adamw", "adam", "sgd"};
-    return names[optimizer];
-}
-
 static const char *tier_flag(zn_tier tier)
 {
     static const char *const names[] = {"none", "cpu", "nvme"};
@@ -42,7 +36,7 @@ static void add_flags(zn_text *t, const struct plan *p, const char *separator)
                 (long long)e->accumulate, separator, (long long)e->time);
     zn_text_add(t, ",%s\"recompute\":\"%s\",%s\"keep-logits\":\"%s\",%s\"reduce\":\"%s\",%s\"optimizer\":\"%s\"",
                 separator, e->recompute ? "on" : "off", separator, e->keep_logits ? "on" : "off", separator,
-                e->reduce_every ? "every" : "last", separator, optimizer_name(e->optimizer));
+                e->reduce_every ? "every" : "last", separator, e->optimizer->name);
     zn_text_add(t, ",%s\"prefetch-bytes\":%zu,%s\"persist-below\":%zu", separator, e->prefetch_bytes, separator,
                 e->persist_bytes);
     add_offload(t, e, separator);

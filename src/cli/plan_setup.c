@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "checkpoint/weights.h"
 #include "cli/plan.h"
+#include "optim/registry.h"
 #include "plan/this_machine.h"
 
 enum { CONFIG_BYTES = 16 * 1024 * 1024, DEFAULT_TIME = 1024, MAX_RANKS = 1 << 20, DEFAULT_DELAY = 40 };
@@ -217,22 +218,14 @@ static zn_status make_shape(struct plan *p)
 
 /* ---- The engine ---- */
 
-static zn_optimizer optimizer_of(const char *name)
-{
-    return strcmp(name, "adamw") == 0 ? ZN_ADAMW : strcmp(name, "adam") == 0 ? ZN_ADAM : ZN_SGD;
-}
-
-static void set_engine(struct plan *p, const struct zn_options *given)
+static zn_status set_engine(struct plan *p, const struct zn_options *given)
 {
     const struct plan_flags *f = p->flags;
     struct zn_engine_options *e = &p->setup.engine;
     e->trains = true;
     e->micro_batch = f->micro_batch ? f->micro_batch : 1;
     e->accumulate = f->accumulate;
-    e->optimizer = optimizer_of(f->optimizer);
-    e->beta1 = 0.9;
-    e->beta2 = 0.999;
-    e->eps = 1e-8;
+    e->hyperparameters = (struct zn_hyperparameters){.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
     e->clip = f->in_backward ? 0 : 1;
     e->persist_bytes = f->persist_below;
     e->vertical = strcmp(f->schedule, "vertical") == 0;
@@ -241,6 +234,7 @@ static void set_engine(struct plan *p, const struct zn_options *given)
     if (zn_options_given(given, "--delayed-update"))
         e->delay_after = f->delayed_update ? strtoll(f->delayed_update, NULL, 10) : DEFAULT_DELAY;
     p->setup.memory_limit = f->memory_limit;
+    return zn_optimizer_find(f->optimizer, &e->hyperparameters, &e->optimizer);
 }
 
 /* -1 where the flag was not given. */
@@ -280,7 +274,7 @@ zn_status plan_prepare(struct plan *p, const struct plan_flags *f, const struct 
     ZN_TRY(f->model ? open_folder(p, f->model) : make_shape(p));
     if (f->precision)
         ZN_TRY(zn_dtype_parse(f->precision, "--precision", &p->setup.engine.type));
-    set_engine(p, given);
+    ZN_TRY(set_engine(p, given));
     set_choices(p, given);
     p->setup.cluster = &p->cluster;
     p->setup.model = p->model;

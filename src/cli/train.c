@@ -12,6 +12,7 @@
 #include "cli/launch.h"
 #include "cli/signals.h"
 #include "comm/comm.h"
+#include "optim/registry.h"
 #include "text/jsonl.h"
 #include "zinc/train.h"
 
@@ -77,7 +78,7 @@ static const struct zn_option flags[] = {
     {.name = "--truncate-rows", .kind = ZN_OPTION_FLAG, .offset = AT(truncate_rows),
      .help = "Cut examples longer than a window at their end, instead of refusing them."},
     {.name = "--optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(optimizer), .value = "NAME", .initial = "adamw",
-     .choices = "adamw adam sgd", .help = "The update rule."},
+     .choices = ZN_OPTIMIZER_NAMES, .help = "The update rule."},
     {.name = "--momentum", .kind = ZN_OPTION_DOUBLE, .offset = AT(momentum), .value = "X", .initial = "0",
      .range = "[0, 1)", .help = "Momentum of sgd."},
     {.name = "--lr", .kind = ZN_OPTION_DOUBLE, .offset = AT(lr), .value = "X", .range = "(0, inf)",

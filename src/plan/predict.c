@@ -115,10 +115,10 @@ static bool states_fit(const struct zn_plan_setup *s)
 {
     const struct zn_engine_options *o = &s->engine;
     double n = (double)zn_model_n_elements(s->model), n_sharded = n / s->n_ranks;
-    double master = o->type == ZN_F32 ? 0 : 4, moments = o->optimizer != ZN_SGD ? 8 : o->momentum != 0 ? 4 : 0;
+    double master = o->type == ZN_F32 ? 0 : 4, states = (double)zn_optimizer_bytes(o->optimizer);
     struct zn_prediction least = {.reserved = s->cluster->device.reserved};
     least.tier[o->offload.parameters] += (size_t)((o->stage == 3 ? n_sharded : n) * (double)zn_dtype_bytes(o->type));
-    least.tier[o->offload.optimizer] += (size_t)((o->stage >= 1 ? n_sharded : n) * (master + moments));
+    least.tier[o->offload.optimizer] += (size_t)((o->stage >= 1 ? n_sharded : n) * (master + states));
     zn_plan_limits(s, least.limit);
     judge_memory(s, &least);
     return least.fits;

@@ -37,13 +37,13 @@ static double own_elements(const struct zn_plan_setup *s)
     return (double)zn_model_n_elements(s->model) / (s->engine.stage >= 1 ? s->n_ranks : 1);
 }
 
-/* The optimizer reads parameter, gradient and moments and writes all but the gradient, and the 16-bit copy; the
+/* The optimizer reads parameter, gradient and states and writes all but the gradient, and the 16-bit copy; the
  * norm reads the gradient once more. */
 static double update_bytes(const struct zn_plan_setup *s)
 {
     const struct zn_engine_options *o = &s->engine;
-    double moments = o->optimizer != ZN_SGD ? 16 : o->momentum != 0 ? 8 : 0;
-    return own_elements(s) * (12 + moments + 4 + (o->type == ZN_F32 ? 0 : 2));
+    double states = 2 * (double)zn_optimizer_bytes(o->optimizer);
+    return own_elements(s) * (12 + states + 4 + (o->type == ZN_F32 ? 0 : 2));
 }
 
 /* Updates are computed where the optimizer's states are. */

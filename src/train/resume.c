@@ -23,17 +23,26 @@ static zn_status check_int(const zn_checkpoint *c, const char *flag, int64_t sav
                    "weights give --model %s", c->folder, flag, (long long)saved, (long long)now, c->folder);
 }
 
+/* The states that this run's optimizer needs must be there; others are left out. */
+static zn_status check_optimizer(const zn_checkpoint *c, const zn_optimizer *optimizer)
+{
+    if (strcmp(c->state.optimizer, optimizer->name) != 0)
+        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with --optimizer %s, this run has %s", c->folder,
+                       zn_shown(c->state.optimizer).text, optimizer->name);
+    for (int i = 0; i < optimizer->n_states; i++)
+        if (zn_run_state_find(&c->state, optimizer->state[i].name) == ZN_N_STATES)
+            return zn_fail(ZN_ERR_USAGE, "--resume: %s has no %s: it was not made by %s, which this run has", c->folder,
+                           optimizer->state[i].name, optimizer->title);
+    return ZN_OK;
+}
+
 static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
 {
     const struct zn_train_options *o = s->setup.options;
     const struct zn_run_state *state = &c->state;
     ZN_TRY(zn_checkpoint_check_config(c, o->model));
-    if (strcmp(state->optimizer, o->optimizer) != 0)
-        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with --optimizer %s, this run has %s", c->folder,
-                       state->optimizer, o->optimizer);
-    if (s->setup.engine->optimizer == ZN_SGD && s->setup.engine->momentum != 0 && !state->has[ZN_STATE_EXP_AVG])
-        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made without --momentum, this run has %g", c->folder, o->momentum);
-    if (state->has[ZN_STATE_PENDING] && s->setup.engine->delay_after < 0)
+    ZN_TRY(check_optimizer(c, s->setup.engine->optimizer));
+    if (state->states[ZN_STATE_PENDING] && s->setup.engine->delay_after < 0)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s has an update of --delayed-update pending, which this run does not have",
                        c->folder);
     ZN_TRY(check_int(c, "--seed", (int64_t)state->seed, (int64_t)o->seed));

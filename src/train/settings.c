@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "optim/registry.h"
 #include "train/training.h"
 #include "zinc/train.h"
 
@@ -42,18 +43,6 @@ void zn_train_options_init(struct zn_train_options *options)
         .save = "model",
         .keep = 2,
     };
-}
-
-static zn_status parse_optimizer(const char *name, zn_optimizer *optimizer)
-{
-    static const char *const names[] = {"adamw", "adam", "sgd"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *optimizer = (zn_optimizer)i;
-            return ZN_OK;
-        }
-    }
-    return zn_fail(ZN_ERR_USAGE, "--optimizer: '%s' is not one of adamw, adam, sgd", name);
 }
 
 /* A 16-bit folder is trained in bf16 unless the person says otherwise. */
@@ -206,17 +195,17 @@ static zn_status resolve_engine(struct training *t)
     t->engine.evaluates = o->n_eval_data > 0;
     t->engine.micro_batch = o->micro_batch;
     t->engine.accumulate = o->accumulate;
-    t->engine.beta1 = o->beta1;
-    t->engine.beta2 = o->beta2;
-    t->engine.eps = o->eps;
-    t->engine.weight_decay = o->weight_decay;
-    t->engine.momentum = o->momentum;
+    t->engine.hyperparameters = (struct zn_hyperparameters){.beta1 = o->beta1,
+                                                            .beta2 = o->beta2,
+                                                            .eps = o->eps,
+                                                            .weight_decay = o->weight_decay,
+                                                            .momentum = o->momentum};
     t->engine.clip = o->clip;
     t->engine.in_backward = o->optimizer_in_backward;
     t->engine.delay_after = o->delayed_update;
     t->engine.vertical = o->schedule && strcmp(o->schedule, "vertical") == 0;
     ZN_TRY(check_update(o));
-    return parse_optimizer(o->optimizer, &t->engine.optimizer);
+    return zn_optimizer_find(o->optimizer, &t->engine.hyperparameters, &t->engine.optimizer);
 }
 
 static zn_status check_save(const struct zn_train_options *o)

@@ -69,6 +69,8 @@ static zn_status build(zn_engine *e)
         e->n_saved = e->plan->n_saved;
     }
     ZN_TRY(check_device(e));
+    if (e->options.trains)
+        ZN_TRY(zn_optimizer_check(e->options.optimizer));
     ZN_TRY(zn_units_init(&e->units, e->module,
                          &(struct zn_units_options){.type = e->options.type,
                                                     .n_ranks = e->n_ranks,
@@ -172,7 +174,7 @@ void zn_engine_destroy(zn_engine *e)
         return;
     quiesce(e);
     struct region *regions[] = {&e->next, &e->parameters, &e->persistent,   &e->gradients, &e->pending, &e->again, &e->master,
-                                &e->exp_avg,    &e->exp_avg_sq,   &e->pipeline,  &e->ids,     &e->targets,
+                                &e->pipeline,  &e->ids,     &e->targets,
                                 &e->position_ids, &e->logits,     &e->keys_and_values,
                                 &e->sums,       &e->squares,      &e->partial,   &e->arena,   &e->add,
                                 &e->slots,      &e->gathered,     &e->fetched,   &e->staging, &e->saved,
@@ -180,6 +182,8 @@ void zn_engine_destroy(zn_engine *e)
                                 &e->widened,    &e->earlier};
     for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
         region_free(e, regions[i]);
+    for (int i = 0; i < ZN_MAX_OPTIMIZER_STATES; i++)
+        region_free(e, &e->states[i]);
     struct extent *extents[] = {&e->swap_parameters, &e->swap_next, &e->swap_gradients, &e->swap_pending, &e->swap_states,
                                 &e->swap_activations};
     for (size_t i = 0; i < sizeof extents / sizeof extents[0]; i++)

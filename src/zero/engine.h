@@ -11,11 +11,10 @@
 #include "autograd/module.h"
 #include "comm/comm.h"
 #include "memory/manifest.h"
+#include "optim/optimizer.h"
 #include "storage/storage.h"
 #include "zero/coordinator.h"
 #include "zero/unit.h"
-
-typedef enum zn_optimizer { ZN_ADAMW, ZN_ADAM, ZN_SGD } zn_optimizer;
 
 /* The tier of each kind of state. Device is where the engine computes; on the cpu device host memory is
  * the same memory, counted apart. */
@@ -46,8 +45,8 @@ struct zn_engine_options {
     bool vertical;        /* all micro-batches of a segment before the next segment; with recompute */
     bool in_backward;     /* a unit is updated as soon as its gradient is complete; clip is 0 */
     int64_t delay_after;  /* updates are applied a step late after so many; -1: never */
-    zn_optimizer optimizer;
-    double beta1, beta2, eps, weight_decay, momentum;
+    const zn_optimizer *optimizer; /* NULL where it does not train. Borrowed */
+    struct zn_hyperparameters hyperparameters;
     double clip; /* 0 is off */
     const bool *frozen; /* by parameter index: not trained; NULL: none. Borrowed */
 };
@@ -109,18 +108,16 @@ zn_status zn_engine_init_param(zn_engine *engine, const zn_param *param, uint64_
 zn_status zn_engine_publish(zn_engine *engine);
 
 /* The fp32 states of a parameter. The master is the parameter itself in fp32 training; `pending` is the gradient
- * of an update that is delayed. */
+ * of an update that is delayed; ZN_STATE_OPTIMIZER + i is the optimizer's state i. */
 typedef enum zn_state {
     ZN_STATE_MASTER,
-    ZN_STATE_EXP_AVG,
-    ZN_STATE_EXP_AVG_SQ,
-    ZN_STATE_PENDING,
+    ZN_STATE_OPTIMIZER,
+    ZN_STATE_PENDING = ZN_STATE_OPTIMIZER + ZN_MAX_OPTIMIZER_STATES,
     ZN_N_STATES
 } zn_state;
 
-/* Not collective: whether there is this state (SGD has no second moment, and a first only with momentum; `pending`
- * only where an update is). */
-bool zn_engine_has_state(const zn_engine *engine, zn_state state);
+/* Not collective: the name of this state, or NULL where there is none (`pending` is there only where an update is). */
+const char *zn_engine_state_name(const zn_engine *engine, zn_state state);
 
 /* Not collective: writes or reads elements that this rank brings, in whatever tier they are. Writing a
  * master sets the working parameter too; zn_engine_publish ends the writing. */
@@ -179,7 +176,7 @@ zn_status zn_engine_step(zn_engine *engine, const struct zn_step *step, struct z
 /* Applies the update that is still pending, at the end of a run with delayed updates. */
 zn_status zn_engine_finish(zn_engine *engine);
 
-/* Not collective: how many updates were made (Adam's t), and how many were decided: one more while one is
+/* Not collective: how many updates were made (the optimizer's t), and how many were decided: one more while one is
  * pending. */
 int64_t zn_engine_updates(const zn_engine *engine);
 int64_t zn_engine_decided(const zn_engine *engine);

@@ -125,7 +125,8 @@ struct zn_engine {
      * own partition), else the own partitions. The others hold the first `cached` own elements (all of
      * them unless the optimizer is on NVMe); `master` only where parameters have 16 bits. `pending` is
      * like `gradients`: those of a delayed update. */
-    struct region parameters, persistent, gradients, pending, master, exp_avg, exp_avg_sq;
+    struct region parameters, persistent, gradients, pending, master;
+    struct region states[ZN_MAX_OPTIMIZER_STATES]; /* of the optimizer */
     struct region next; /* a delayed update's working parameters, of the own elements */
     struct region again; /* whole units used twice in a pass, summed over ranks once a step: the second use */
     int64_t *persistent_at, *again_at; /* by unit: its first element in `persistent` and `again`, or -1 */
@@ -392,13 +393,13 @@ zn_status window_flush(zn_engine *e);
 /* Brings the pending gradients of the window's chunk in, or puts them back. Blocks. */
 zn_status window_pending(zn_engine *e, bool back);
 
-size_t n_arrays(const zn_engine *e); /* of fp32, of optimizer states */
+size_t states_width(const zn_engine *e); /* bytes of an own element's master and optimizer states */
 int chunk_of(const zn_engine *e, int64_t own);
 bool chunk_needs_slot(const zn_engine *e, int chunk);
 
 /* Where the parts of a chunk lie, from its first element on; 0 for what is not kept. */
 struct operands {
-    zn_addr param, grad, first_moment, second_moment;
+    zn_addr param, grad, state[ZN_MAX_OPTIMIZER_STATES];
     zn_addr copy; /* the working value where it is apart from its master, or 0 */
 };
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot);

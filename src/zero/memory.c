@@ -134,16 +134,14 @@ static zn_status alloc_optimizer(zn_engine *e)
 {
     const struct zn_engine_options *o = &e->options;
     zn_tier tier = is_on_nvme(o->offload.optimizer) ? ZN_TIER_HOST : o->offload.optimizer;
-    size_t n = (size_t)e->cached * sizeof(float), swapped = (size_t)(own_total(e) - e->cached) * sizeof(float);
-    ZN_TRY(extent_alloc(e, &e->swap_states, "optimizer states", ZN_KIND_OPTIMIZER, swapped * n_arrays(e)));
+    size_t n = (size_t)e->cached, swapped = (size_t)(own_total(e) - e->cached);
+    ZN_TRY(extent_alloc(e, &e->swap_states, "optimizer states", ZN_KIND_OPTIMIZER, swapped * states_width(e)));
     if (has_master(e))
-        ZN_TRY(region_alloc(e, &e->master, "master", tier, ZN_KIND_OPTIMIZER, n, false));
-    if (o->optimizer != ZN_SGD) {
-        ZN_TRY(region_alloc(e, &e->exp_avg, "exp_avg", tier, ZN_KIND_OPTIMIZER, n, false));
-        return region_alloc(e, &e->exp_avg_sq, "exp_avg_sq", tier, ZN_KIND_OPTIMIZER, n, false);
+        ZN_TRY(region_alloc(e, &e->master, "master", tier, ZN_KIND_OPTIMIZER, n * sizeof(float), false));
+    for (int i = 0; i < o->optimizer->n_states; i++) {
+        const struct zn_optimizer_state *s = &o->optimizer->state[i];
+        ZN_TRY(region_alloc(e, &e->states[i], s->name, tier, ZN_KIND_OPTIMIZER, n * zn_dtype_bytes(s->type), false));
     }
-    if (o->momentum != 0)
-        ZN_TRY(region_alloc(e, &e->exp_avg, "momentum", tier, ZN_KIND_OPTIMIZER, n, false));
     return ZN_OK;
 }
 

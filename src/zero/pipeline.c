@@ -9,11 +9,10 @@
 
 #include "base/size.h"
 
-size_t n_arrays(const zn_engine *e)
+size_t states_width(const zn_engine *e)
 {
-    const struct zn_engine_options *o = &e->options;
-    size_t moments = !o->trains ? 0 : o->optimizer != ZN_SGD ? 2 : o->momentum != 0 ? 1 : 0;
-    return moments + has_master(e);
+    size_t states = e->options.trains ? zn_optimizer_bytes(e->options.optimizer) : 0;
+    return states + (has_master(e) ? sizeof(float) : 0);
 }
 
 bool params_on_nvme(const zn_engine *e)
@@ -28,7 +27,7 @@ bool grads_on_nvme(const zn_engine *e)
 
 static bool states_on_nvme(const zn_engine *e, int chunk)
 {
-    return e->chunks[chunk].first >= e->cached && n_arrays(e) > 0;
+    return e->chunks[chunk].first >= e->cached && states_width(e) > 0;
 }
 
 /* Working parameters that are not where the update is computed pass through the slot; in fp32 they return as their
@@ -68,7 +67,7 @@ static int64_t choose_cached(const zn_engine *e)
 {
     if (!is_on_nvme(e->options.offload.optimizer))
         return own_total(e);
-    size_t element = n_arrays(e) * sizeof(float);
+    size_t element = states_width(e);
     int64_t cached = 0;
     for (int c = 0; c < e->n_chunks; c++) {
         int64_t end = e->chunks[c].first + e->chunks[c].n;
@@ -95,7 +94,7 @@ int chunk_of(const zn_engine *e, int64_t own)
 static zn_status place_slots(zn_engine *e)
 {
     size_t n = CHUNK_ELEMENTS;
-    size_t states = e->cached < own_total(e) ? n_arrays(e) * n * sizeof(float) : 0;
+    size_t states = e->cached < own_total(e) ? n * states_width(e) : 0;
     size_t grad = grads_on_nvme(e) ? n * sizeof(float) : 0;
     size_t param = params_pass(e) ? n * width_of_params(e) : 0;
     size_t n_bytes = states + grad + param;
@@ -189,7 +188,7 @@ zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, z
 static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int kind)
 {
     const struct chunk *c = &e->chunks[chunk];
-    size_t element = n_arrays(e) * sizeof(float);
+    size_t element = states_width(e);
     if (!states_on_nvme(e, chunk))
         return ZN_OK;
     return transfer(e, slot, kind, e->swap_states.offset + (uint64_t)(c->first - e->cached) * element, slot->states,
@@ -267,33 +266,33 @@ zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
     return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
 }
 
+/* A state of the chunk: in its region, or, where the chunk is on NVMe, in the slot at `swapped`, after which the next follows. */
+static zn_addr state_of(const struct region *region, const struct chunk *c, size_t width, zn_addr *swapped)
+{
+    zn_addr at = *swapped;
+    if (!at)
+        return region->address + (zn_addr)c->first * width;
+    *swapped += (zn_addr)c->n * width;
+    return at;
+}
+
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot)
 {
     const struct chunk *c = &e->chunks[chunk];
-    bool mixed = has_master(e), swapped = states_on_nvme(e, chunk);
+    bool mixed = has_master(e);
     int64_t at = c->first - own_first(e, c->unit);
-    zn_addr array = swapped ? slot->states : 0;
-    zn_addr step = (zn_addr)c->n * sizeof(float);
+    zn_addr swapped = states_on_nvme(e, chunk) ? slot->states : 0;
     zn_addr working = params_pass(e) ? slot->param
                                         : own_at(e, &e->parameters, width_of_params(e), keeps_parameters(e), c->unit, at);
-    const struct region *regions[] = {&e->master, &e->exp_avg, &e->exp_avg_sq};
-    zn_addr state[3] = {0};
-    for (int k = mixed ? 0 : 1; k < 3; k++) {
-        if (swapped) {
-            state[k] = k < (mixed ? 0 : 1) + (int)n_arrays(e) ? array : 0;
-            array += step;
-        } else if (regions[k]->address) {
-            state[k] = regions[k]->address + (zn_addr)c->first * sizeof(float);
-        }
-    }
-    return (struct operands){
-        .param = mixed ? state[0] : working,
+    struct operands x = {
+        .param = mixed ? state_of(&e->master, c, sizeof(float), &swapped) : working,
         .grad = grads_on_nvme(e) ? slot->grad
                                  : own_at(e, &e->gradients, sizeof(float), keeps_gradients(e), c->unit, at),
-        .first_moment = state[1],
-        .second_moment = state[2],
         .copy = e->options.type != ZN_F32 || (mixed && !parameters_return(e)) ? working : 0,
     };
+    for (int i = 0; e->options.trains && i < e->options.optimizer->n_states; i++)
+        x.state[i] = state_of(&e->states[i], c, zn_dtype_bytes(e->options.optimizer->state[i].type), &swapped);
+    return x;
 }
 
 /* What is read into the slot next comes after all that is under way in it. */

@@ -43,8 +43,10 @@ static int64_t own_place(const zn_engine *e, const struct zn_part *part, int64_t
 
 static zn_addr state_at(const struct operands *x, zn_state state, int64_t at)
 {
-    zn_addr base[ZN_N_STATES] = {x->param, x->first_moment, x->second_moment, x->grad};
-    return base[state] + (zn_addr)at * sizeof(float);
+    zn_addr base = state == ZN_STATE_MASTER    ? x->param
+                   : state == ZN_STATE_PENDING ? x->grad
+                                               : x->state[state - ZN_STATE_OPTIMIZER];
+    return base + (zn_addr)at * sizeof(float);
 }
 
 /* The chunk in memory: where it is, or in the pipeline's window. `grad` is that of the pending update. */
@@ -89,16 +91,14 @@ static zn_status narrow(zn_engine *e, const struct operands *x, const struct run
                          written_at(e, x, ZN_STATE_MASTER, run), run->n);
 }
 
-bool zn_engine_has_state(const zn_engine *e, zn_state state)
+const char *zn_engine_state_name(const zn_engine *e, zn_state state)
 {
-    const struct zn_engine_options *o = &e->options;
+    int i = (int)state - ZN_STATE_OPTIMIZER;
     if (state == ZN_STATE_MASTER)
-        return true;
+        return "master";
     if (state == ZN_STATE_PENDING)
-        return e->has_pending;
-    if (state == ZN_STATE_EXP_AVG)
-        return o->trains && (o->optimizer != ZN_SGD || o->momentum != 0);
-    return o->trains && o->optimizer != ZN_SGD;
+        return e->has_pending ? "pending" : NULL;
+    return e->options.trains && i < e->options.optimizer->n_states ? e->options.optimizer->state[i].name : NULL;
 }
 
 zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first,

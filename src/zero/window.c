@@ -34,7 +34,7 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **window)
         if (x.copy && params_pass(e) && has_master(e)) /* working values that have masters are not read: they are made from them */
             ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->chunks[chunk].n));
     } else {
-        size_t states = n_arrays(e) * CHUNK_ELEMENTS * sizeof(float), param = CHUNK_ELEMENTS * width_of_params(e);
+        size_t states = CHUNK_ELEMENTS * states_width(e), param = CHUNK_ELEMENTS * width_of_params(e);
         if (slot->states)
             ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
         if (slot->param)

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
+#include "optim/registry.h"
 #include "train/run.h"
 
 struct engine_job {
@@ -15,7 +16,7 @@ struct engine_job {
     zn_status (*work)(struct engine_job *job, struct zn_run *run);
     const char *model, *folder;
     zn_dtype type, dtype; /* of the parameters and of the weights in files */
-    zn_optimizer optimizer;
+    const zn_optimizer *optimizer;
     int stage;
     zn_tier tier;      /* of all states */
     size_t tile_bytes; /* 0: no tiles */
@@ -36,7 +37,7 @@ static inline float state_value(const zn_param *p, zn_state state, int64_t i)
 static inline zn_status fill_states(zn_engine *engine, const zn_module *module)
 {
     for (int k = 0; k < ZN_N_STATES; k++) {
-        for (int i = 0; i < module->n_params && zn_engine_has_state(engine, (zn_state)k); i++) {
+        for (int i = 0; i < module->n_params && zn_engine_state_name(engine, (zn_state)k); i++) {
             const zn_param *p = &module->params[i];
             for (struct zn_range own = zn_engine_brings(engine, p, 0); own.n > 0;
                  own = zn_engine_brings(engine, p, own.first + 1)) {
@@ -53,14 +54,14 @@ static inline zn_status fill_states(zn_engine *engine, const zn_module *module)
 static inline zn_status check_states(zn_engine *engine, const zn_module *module)
 {
     for (int k = 0; k < ZN_N_STATES; k++) {
-        for (int i = 0; i < module->n_params && zn_engine_has_state(engine, (zn_state)k); i++) {
+        for (int i = 0; i < module->n_params && zn_engine_state_name(engine, (zn_state)k); i++) {
             const zn_param *p = &module->params[i];
             for (struct zn_range own = zn_engine_brings(engine, p, 0); own.n > 0;
                  own = zn_engine_brings(engine, p, own.first + 1)) {
                 float value;
                 ZN_TRY(zn_engine_read_state(engine, p, (zn_state)k, own.first, &value, 1));
                 if (value != state_value(p, (zn_state)k, own.first))
-                    return zn_fail(ZN_ERR_INTERNAL, "%s of %s differs at %lld", zn_state_name((zn_state)k), p->name,
+                    return zn_fail(ZN_ERR_INTERNAL, "%s of %s differs at %lld", zn_engine_state_name(engine, (zn_state)k), p->name,
                                    (long long)own.first);
             }
         }
@@ -72,8 +73,8 @@ static inline zn_status start_engine(struct engine_job *job, struct zn_run *run)
 {
     int64_t seq_len = 16;
     struct zn_engine_options options = {.trains = true, .type = job->type, .optimizer = job->optimizer, .micro_batch = 1,
-                                        .time = 16, .accumulate = 1, .delay_after = -1, .beta1 = 0.9, .beta2 = 0.999,
-                                        .eps = 1e-8};
+                                        .time = 16, .accumulate = 1, .delay_after = -1,
+                                        .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
     ZN_TRY(zn_run_hold_files(run, job->model));
     ZN_TRY(zn_run_open_model(run, job->model, false, &seq_len));
     ZN_TRY(zn_run_measure(run, 1, 0));
@@ -133,7 +134,7 @@ static inline zn_status save_engine(struct engine_job *job, struct zn_run *run, 
         .engine = run->engine, .comm = run->comm, .model = run->model, .style = &run->style,
         .hub = run->hub, .folder = job->folder, .configuration = "{}", .file_bytes = job->file_bytes,
         .state = {.step = job->step, .updates = 7, .n_windows = 137, .consumed = 40, .seq_len = 16, .seed = 1,
-                  .scale = 1, .last_overflow = -1, .optimizer = job->optimizer == ZN_SGD ? "sgd" : "adamw",
+                  .scale = 1, .last_overflow = -1, .optimizer = job->optimizer->name,
                   .precision = zn_dtype_name(job->type)}};
     ZN_TRY(zn_save_begin(&options, &save));
     zn_status status = zn_save_publish(save, zn_save_settle(save));

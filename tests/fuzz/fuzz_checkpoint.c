@@ -42,7 +42,7 @@ static void read_state(const uint8_t *data, size_t size)
         return;
     if (zn_run_state_parse(root, &state) == ZN_OK &&
         (state.updates > state.step || !(state.scale > 0) || state.n_windows < 1 ||
-         state.masters_in_model == state.has[ZN_STATE_MASTER]))
+         state.masters_in_model == (state.states[ZN_STATE_MASTER] != NULL)))
         abort();
     zn_json_destroy(root);
 }

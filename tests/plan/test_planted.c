@@ -13,6 +13,7 @@ static zn_status gather_again(zn_comm *comm, const struct zn_gather *gather, zn_
 #undef zn_comm_gather
 
 #include "files.h"
+#include "optim/registry.h"
 #include "plan/predict.h"
 #include "plan/shape.h"
 
@@ -37,8 +38,9 @@ static struct zn_sim_step simulate(const zn_model *model, const struct zn_cluste
         .n_ranks = 32,
         .n_nodes = 2,
         .engine = {.trains = true, .stage = 3, .reduce_every = true, .type = ZN_F16, .micro_batch = 1, .time = 1024,
-                   .accumulate = 1, .recompute = true, .delay_after = -1, .optimizer = ZN_ADAMW, .beta1 = 0.9,
-                   .beta2 = 0.999, .eps = 1e-8, .clip = 1}};
+                   .accumulate = 1, .recompute = true, .delay_after = -1,
+                   .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                   .clip = 1}};
     struct zn_prediction p;
     OK(zn_predict(&s, &p));
     struct zn_sim_step step = p.simulated;

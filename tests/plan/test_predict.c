@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "optim/registry.h"
 #include "plan/dry_run.h"
 #include "plan/search.h"
 #include "sanitized.h"
@@ -41,7 +42,9 @@ static struct zn_plan_setup setup_of(const zn_model *model, const struct zn_clus
         .n_ranks = n_ranks,
         .n_nodes = n_nodes,
         .engine = {.trains = true, .type = ZN_F32, .micro_batch = 2, .time = TIME, .accumulate = 1,
-                   .recompute = true, .delay_after = -1, .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 1}};
+                   .recompute = true, .delay_after = -1,
+                   .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                   .clip = 1}};
 }
 
 static struct zn_cluster load(const char *name)
@@ -375,7 +378,7 @@ static void searches_know_what_fits(void **state)
         const zn_tier *tier = tiers[i % 4];
         s.engine.stage = i / 4 % 4;
         s.engine.type = i / 16 % 2 ? ZN_BF16 : ZN_F32;
-        s.engine.optimizer = i / 32 ? ZN_SGD : ZN_ADAMW;
+        s.engine.optimizer = i / 32 ? &zn_optimizer_sgd : &zn_optimizer_adamw;
         s.engine.reduce_every = s.engine.stage >= 2;
         s.engine.offload = (struct zn_offload){.optimizer = tier[0], .gradients = tier[0], .parameters = tier[1]};
         if ((tier[0] == ZN_TIER_DEVICE || s.engine.stage >= 2) && (tier[1] == ZN_TIER_DEVICE || s.engine.stage == 3))

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "optim/registry.h"
 #include "plan/prefetch.h"
 #include "plan/search.h"
 #include "plan/shape.h"
@@ -26,7 +27,8 @@ static struct zn_engine_options options_of(int64_t micro_batch)
 {
     return (struct zn_engine_options){.trains = true, .type = ZN_BF16, .micro_batch = micro_batch, .time = TIME,
                                       .accumulate = 1, .persist_bytes = 64 << 10, .delay_after = -1,
-                                      .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .clip = 1};
+                                      .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                                      .clip = 1};
 }
 
 /* What the plan chooses for these ranks, with the budget given or (SIZE_MAX) open. */

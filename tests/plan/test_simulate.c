@@ -2,6 +2,7 @@
  * fitted to a result: each case is about a direction, a bound or a byte. */
 #include <math.h>
 
+#include "optim/registry.h"
 #include "plan/predict.h"
 #include "plan/shape.h"
 #include "trace_file.h"
@@ -32,8 +33,9 @@ static struct zn_plan_setup setup_of(const zn_model *model, const struct zn_clus
         .n_nodes = (n_ranks + cluster->devices - 1) / cluster->devices,
         .engine = {.trains = true, .stage = 3, .reduce_every = true, .type = ZN_F16, .micro_batch = 1, .time = TIME,
                    .accumulate = 1, .recompute = true, .prefetch_bytes = 1 << 30, .reuse_bytes = 1 << 30,
-                   .persist_bytes = 64 << 10, .delay_after = -1, .optimizer = ZN_ADAMW, .beta1 = 0.9, .beta2 = 0.999,
-                   .eps = 1e-8, .clip = 1}};
+                   .persist_bytes = 64 << 10, .delay_after = -1,
+                   .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                   .clip = 1}};
 }
 
 static struct zn_prediction predict(const struct zn_plan_setup *s)

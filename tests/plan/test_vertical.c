@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "models/model.h"
+#include "optim/registry.h"
 #include "plan/search.h"
 #include "plan/vertical.h"
 
@@ -28,8 +29,9 @@ static zn_model *make_model(void)
 static struct zn_engine_options options_of(int64_t accumulate)
 {
     return (struct zn_engine_options){.trains = true, .type = ZN_F32, .micro_batch = 2, .time = TIME,
-                                      .accumulate = accumulate, .delay_after = -1, .optimizer = ZN_ADAMW, .beta1 = 0.9,
-                                      .beta2 = 0.999, .eps = 1e-8, .clip = 1};
+                                      .accumulate = accumulate, .delay_after = -1,
+                                      .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                                      .clip = 1};
 }
 
 static struct zn_choices choices_of(int stage)

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "optim/registry.h"
 #include "sanitized.h"
 #include "zero/discrete_device.h"
 #include "zero/world.h"
@@ -31,7 +32,9 @@ static struct zn_engine_options options_of(int stage, int64_t accumulate)
     return (struct zn_engine_options){.trains = true, .stage = stage, .type = ZN_BF16, .reduce_every = true,
                                       .micro_batch = 1, .time = TIME, .accumulate = accumulate, .recompute = true,
                                       .prefetch_bytes = 100000,
-                                      .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1, .clip = 1,
+                                      .optimizer = &zn_optimizer_adamw,
+                                      .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1},
+                                      .clip = 1,
                                       .delay_after = -1};
 }
 

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "optim/registry.h"
 #include "zero/world.h"
 
 static const char *const llama =
@@ -26,9 +27,7 @@ static struct zn_engine_options options_of(int stage)
                                       .accumulate = 1,
                                       .recompute = true,
                                       .prefetch_bytes = 64 << 20,
-                                      .beta1 = 0.9,
-                                      .beta2 = 0.999,
-                                      .eps = 1e-8,
+                                      .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
                                       .clip = 1,
                                       .delay_after = -1};
 }

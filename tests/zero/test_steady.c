@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "optim/registry.h"
 #include "train/run.h"
 #include "zero/ranks.h"
 
@@ -42,7 +43,8 @@ static void steps_allocate_nothing_large(void **state)
         zn_comm *comm;
         int64_t seq_len = TIME;
         struct zn_engine_options o = {.trains = true, .type = ZN_BF16, .micro_batch = 1, .time = TIME, .accumulate = 1,
-                                      .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .delay_after = -1,
+                                      .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                                      .delay_after = -1,
                                       .in_backward = in_backward == 1, .clip = in_backward ? 0 : 1};
         zn_clock_init_real(&clock);
         assert_int_equal(zn_comm_create_self(&clock, &comm), ZN_OK);

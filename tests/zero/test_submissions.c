@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "comm/private.h"
+#include "optim/registry.h"
 #include "storage/private.h"
 #include "train/run.h"
 #include "zero/ranks.h"
@@ -73,7 +74,8 @@ static bool fails_at(const struct shape *shape, int n)
     zn_comm *comm;
     int64_t seq_len = TIME;
     struct zn_engine_options o = {.trains = true, .type = shape->type, .micro_batch = 1, .time = TIME, .accumulate = 2,
-                                  .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .delay_after = shape->delay_after,
+                                  .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
+                                  .delay_after = shape->delay_after,
                                   .vertical = shape->vertical, .in_backward = shape->in_backward,
                                   .clip = shape->in_backward ? 0 : 1};
     choices.optimizer = choices.parameters = choices.gradients = choices.activations = ZN_TIER_NVME;

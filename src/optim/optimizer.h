@@ -1,0 +1,63 @@
+/* An optimizer as a descriptor: its states and its update rule. Memory, swap, checkpoints and the planner follow from it;
+ * nothing else knows which optimizer it is. Masters are the engine's, not the optimizer's. */
+#ifndef ZN_OPTIM_OPTIMIZER_H
+#define ZN_OPTIM_OPTIMIZER_H
+
+#include "device/device.h"
+
+enum { ZN_MAX_OPTIMIZER_STATES = 3 };
+
+/* What people may set; an optimizer uses those that it names in its file. */
+struct zn_hyperparameters {
+    double beta1, beta2, eps, weight_decay, momentum;
+};
+
+/* One update of a range of elements; all of them belong to one parameter. Addresses are those of its first element. */
+struct zn_update {
+    zn_addr param, grad; /* fp32 */
+    zn_addr state[ZN_MAX_OPTIMIZER_STATES];
+    zn_addr copy; /* receives the new values in copy_type; 0: nothing does */
+    zn_dtype copy_type;
+    int64_t n_elements;
+    int64_t t; /* its number, from 1 */
+    double lr;
+    double decay;     /* weight decay of this parameter */
+    float grad_scale; /* the gradient is grad × grad_scale */
+    const struct zn_hyperparameters *hyperparameters;
+};
+
+/* One state for each element of a parameter. It is zero before the first update. */
+struct zn_optimizer_state {
+    const char *name; /* in checkpoints: what follows the parameter's name and a dot */
+    zn_dtype type;
+    int block; /* so many elements share one scale; 0: there are no scales */
+};
+
+typedef enum zn_granularity {
+    ZN_BY_ELEMENT, /* an element's update needs that element alone, so any range can be updated on any rank */
+    ZN_BY_MATRIX
+} zn_granularity;
+
+typedef struct zn_optimizer zn_optimizer;
+
+struct zn_optimizer {
+    const char *name;  /* as people type it */
+    const char *title; /* with what else makes it this one: "sgd with --momentum" */
+    int n_states;
+    struct zn_optimizer_state state[ZN_MAX_OPTIMIZER_STATES];
+    zn_granularity granularity;
+
+    /* Which of several of this name the hyperparameters mean; NULL: this one. */
+    const zn_optimizer *(*choose)(const struct zn_hyperparameters *hyperparameters);
+
+    /* Only queues kernels: it reads no memory and does not wait. May run on the thread of updates. */
+    zn_status (*update)(zn_device *device, const struct zn_update *update);
+};
+
+/* Refuses by name what the engine has no path for. */
+zn_status zn_optimizer_check(const zn_optimizer *optimizer);
+
+/* Bytes of all its states for one element. */
+size_t zn_optimizer_bytes(const zn_optimizer *optimizer);
+
+#endif
