@@ -1,30 +1,10 @@
-/* Parameters as a model declares them, and the hooks through which operators reach their
- * values and gradients. A model knows nothing of where a parameter lives; who implements the
- * hooks (zero/) decides that. Declarations are constant once the model is made, so several engines
- * can share one model. */
+/* The hooks through which operators reach the values and gradients of parameters. A model knows nothing of where a
+ * parameter lives; who implements the hooks (zero/) decides that. */
 #ifndef ZN_AUTOGRAD_PARAM_H
 #define ZN_AUTOGRAD_PARAM_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "device/device.h"
-
-enum { ZN_MAX_DIMS = 4, ZN_PARAM_NAME = 128 };
-
-typedef enum zn_init { ZN_INIT_NORMAL, ZN_INIT_ONES, ZN_INIT_ZEROS } zn_init;
-
-typedef struct zn_param {
-    char name[ZN_PARAM_NAME]; /* as in the hub's files */
-    int index;                /* in the module's list */
-    int segment;              /* the first that uses it */
-    int ndim;
-    int64_t dims[ZN_MAX_DIMS];
-    int64_t n_elements;
-    zn_init init;
-    float stddev; /* of ZN_INIT_NORMAL */
-    bool stays_whole; /* its operator cannot take it in tiles */
-} zn_param;
+#include "tensor/param.h"
 
 /* A table the model computes once on the host and every step reads (rotary angles). */
 typedef struct zn_constant {

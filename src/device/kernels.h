@@ -17,9 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "memory/address.h"
 #include "tensor/dtype.h"
-
-typedef uint64_t zn_addr; /* 0 is "none" */
+#include "tensor/sums.h"
 
 #define ZN_KERNELS(X)                                                                              \
     X(zero)                                                                                        \
@@ -312,7 +312,6 @@ struct zn_loss_gradient_args {
 /* Adds the sum of squares of src, taken in double over chunks of ZN_SUM_ELEMENTS, to *sum (a zn_exact of
  * base/exact.h): a sum over parts that are cut at multiples of a chunk does not depend on the cuts.
  * `partial` holds ceil(n / ZN_SUM_ELEMENTS) doubles. */
-enum { ZN_SUM_ELEMENTS = 1024 };
 
 struct zn_sum_squares_args {
     zn_addr sum, src, partial;

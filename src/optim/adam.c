@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "device/device.h"
+
 zn_status zn_adam_update(zn_device *device, const struct zn_update *u, bool is_decoupled)
 {
     const struct zn_hyperparameters *h = u->hyperparameters;

@@ -3,7 +3,14 @@
 #ifndef ZN_OPTIM_OPTIMIZER_H
 #define ZN_OPTIM_OPTIMIZER_H
 
-#include "device/device.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+#include "memory/address.h"
+#include "tensor/dtype.h"
+
+typedef struct zn_device zn_device;
 
 enum { ZN_MAX_OPTIMIZER_STATES = 3 };
 

@@ -1,4 +1,5 @@
 /* SGD, without states; with momentum it has one, and is an optimizer of its own behind the same name. */
+#include "device/device.h"
 #include "optim/registry.h"
 
 static zn_status update(zn_device *device, const struct zn_update *u)

@@ -5,8 +5,7 @@ static const size_t ENOUGH = 64 * 1024 * 1024; /* for small units, many of which
 
 size_t zn_plan_largest_unit(const zn_engine_plan *plan)
 {
-    size_t train = plan->train_trace.largest_bytes, evaluate = plan->evaluate_trace.largest_bytes;
-    return train > evaluate ? train : evaluate;
+    return plan->largest_gather;
 }
 
 /* The largest unit is often the head or the embedding: with twice its size its own gather begins some blocks early. */

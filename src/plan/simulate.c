@@ -37,7 +37,7 @@ static void trace_all(struct sim *s)
 static zn_status create_host(struct sim *s, const struct zn_sim_machine *m, const struct zn_engine_options *o)
 {
     struct zn_sim_rates one_core = m->device;
-    if (!zn_engine_wants_host(o))
+    if (!zn_placement_wants_host(o))
         return ZN_OK;
     if (o->is_apart || m->cores == 0)
         return zn_device_create_sim(&s->ledger, &s->clock, &m->host, &s->world.host);

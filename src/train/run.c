@@ -286,7 +286,7 @@ static zn_status log_requests(struct zn_run *run)
 static zn_status open_devices(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap)
 {
     ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
-    if (zn_engine_wants_host(options)) /* updates wait for storage and memory more than they compute */
+    if (zn_placement_wants_host(options)) /* updates wait for storage and memory more than they compute */
         ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, 1, NULL, &run->host));
     ZN_TRY(open_storage(run, swap));
     return log_requests(run);

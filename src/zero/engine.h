@@ -1,99 +1,31 @@
 /* The engine: holds the model states of a module, partitioned over the ranks of a communicator as
  * the stage says, and runs training steps.
  *
- * An engine without a plan records: on the sim device and communicator it runs a step to learn the
- * manifest, the lifetimes of activations and gradient slots, and the trace of units. An engine with
- * that plan allocates exactly what it says. All functions are collective unless said; they block
- * until the device has done the work where they return values. */
+ * It is made from a plan (schedule/compile.h): it allocates the plan's buffers and runs its program along the tape. All functions
+ * are collective unless said; they block until the device has done the work where they return values. */
 #ifndef ZN_ZERO_ENGINE_H
 #define ZN_ZERO_ENGINE_H
 
 #include "autograd/module.h"
 #include "comm/comm.h"
-#include "memory/manifest.h"
-#include "optim/optimizer.h"
+#include "schedule/compile.h"
 #include "storage/storage.h"
-#include "zero/coordinator.h"
-#include "zero/unit.h"
-
-/* The tier of each kind of state. Device is where the engine computes; on the cpu device host memory is
- * the same memory, counted apart. */
-struct zn_offload {
-    zn_tier parameters; /* other than device: only at stage 3 */
-    zn_tier gradients;  /* nvme: only where a rank keeps its partition alone */
-    zn_tier optimizer;
-    zn_tier activations; /* checkpoints between segments, with recompute */
-};
-
-struct zn_engine_options {
-    bool trains;    /* else it only evaluates, in fp32: no gradients, no optimizer states, no masters */
-    bool evaluates; /* a training engine that also evaluates */
-    int stage;      /* 0 … 3 */
-    zn_dtype type;  /* working precision: of parameters, and of gradients between ranks; else that of parameters alone */
-    bool reduce_every; /* gradients are reduced every micro-batch (always at stages 2 and 3) */
-    int64_t micro_batch, time; /* of this rank; the most tokens a sequence has */
-    bool has_examples;         /* batches say where the examples of a sequence begin, and may be shorter than `time` */
-    int64_t extends; /* passes add to one sequence of at most so many tokens, `time` of them at once; 0: they do not */
-    int64_t accumulate;
-    bool recompute, keep_logits;
-    size_t prefetch_bytes, reuse_bytes; /* stage 3: see coordinator.h */
-    size_t persist_bytes; /* stage 3: units up to this size stay gathered */
-    struct zn_offload offload;
-    bool is_apart;        /* the device has memory of its own, and the host a device for updates */
-    size_t tile_bytes;    /* parameters above this are split into tile units; 0: none */
-    size_t host_cache;    /* optimizer on NVMe: bytes of its states that stay in memory */
-    bool vertical;        /* all micro-batches of a segment before the next segment; with recompute */
-    bool in_backward;     /* a unit is updated as soon as its gradient is complete; clip is 0 */
-    int64_t delay_after;  /* updates are applied a step late after so many; -1: never */
-    const zn_optimizer *optimizer; /* NULL where it does not train. Borrowed */
-    struct zn_hyperparameters hyperparameters;
-    double clip; /* 0 is off */
-    const bool *frozen; /* by parameter index: not trained; NULL: none. Borrowed */
-};
-
-/* From the first gradient a segment writes into a unit to the last. */
-struct zn_episode {
-    int unit, n_closes;
-    bool is_first, is_last; /* of the unit, in the pass */
-};
-
-typedef struct zn_engine_plan {
-    zn_manifest manifest;
-    zn_lifetimes *train, *evaluate; /* activations; NULL where not used */
-    zn_lifetimes *slots;            /* gradients on their way to be reduced; NULL where none are */
-    zn_trace train_trace, evaluate_trace; /* stage 3 */
-    size_t arena_bytes;
-    size_t cache_bytes; /* keys and values of a sequence that is extended */
-    size_t add_bytes; /* gradients of parameters used again before they are reduced */
-    struct zn_episode *episodes;
-    int n_episodes;
-    int64_t saved_elements, n_saved; /* activation checkpoints kept elsewhere */
-    uint64_t swap_bytes;             /* of storage a rank needs */
-} zn_engine_plan;
-
-void zn_engine_plan_fini(zn_engine_plan *plan);
 
 typedef struct zn_engine zn_engine;
 
 /* What an engine runs on: the real machine, or a simulated one. */
 struct zn_world {
     zn_device *device;
-    zn_device *host;     /* for updates beside the device's work (zn_engine_wants_host); NULL: the device */
+    zn_device *host;     /* for updates beside the device's work (zn_placement_wants_host); NULL: the device */
     zn_comm *comm;
-    zn_storage *storage; /* NULL when recording and where the plan has no swap */
+    zn_storage *storage; /* NULL where the plan has no swap */
 };
 
-/* Whether updates run beside other work, so that the host needs a device of its own for them. */
-bool zn_engine_wants_host(const struct zn_engine_options *options);
-
-/* plan NULL: a recording engine. Everything passed in is borrowed and outlives the engine. */
+/* Everything passed in is borrowed and outlives the engine. */
 zn_status zn_engine_create(const struct zn_world *world, const zn_module *module,
                            const struct zn_engine_options *options, const zn_engine_plan *plan,
                            zn_engine **engine);
 void zn_engine_destroy(zn_engine *engine);
-
-/* Ends a recording: the plan is the caller's. */
-zn_status zn_engine_take_plan(zn_engine *engine, zn_engine_plan *plan);
 
 /* ---- Values of parameters (zero/states.c) ---- */
 

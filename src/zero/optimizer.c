@@ -19,7 +19,7 @@ static zn_status update_part(zn_engine *e, const struct zn_part *part, const str
                           .copy = o->type != ZN_F32 ? offset_by(chunk->copy, at, width_of_params(e)) : 0,
                           .copy_type = o->type,
                           .n_elements = n,
-                          .t = e->n_updates,
+                          .t = e->updates.n_made,
                           .lr = update->lr,
                           .decay = p->ndim >= 2 ? o->hyperparameters.weight_decay : 0,
                           .grad_scale = update->grad_scale,
@@ -31,13 +31,13 @@ static zn_status update_part(zn_engine *e, const struct zn_part *part, const str
 
 zn_status update_chunk(zn_engine *e, int chunk, const struct operands *x, const struct update *update)
 {
-    const struct chunk *c = &e->chunks[chunk];
-    const struct zn_unit *u = &e->units.units[c->unit];
+    const struct chunk *c = &e->pipeline.chunks[chunk];
+    const struct zn_unit *u = &e->units->units[c->unit];
     int64_t begin = c->first - own_first(e, c->unit), end = begin + c->n;
     for (int i = 0; i < u->n_parts; i++) {
-        const struct zn_part *part = &e->units.parts[u->first_part + i];
+        const struct zn_part *part = &e->units->parts[u->first_part + i];
         struct zn_range own = own_range(e, part);
-        int64_t place = part->place - u->first + own.first - (keeps_optimizer(e) ? 0 : e->rank * u->partition);
+        int64_t place = part->place - u->first + own.first - (e->placement->states.form == ZN_WHOLE ? 0 : e->rank * u->partition);
         int64_t from = place > begin ? place : begin, to = place + own.n < end ? place + own.n : end;
         if (from >= to || is_frozen(e, part))
             continue;

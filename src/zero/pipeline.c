@@ -9,81 +9,42 @@
 
 #include "base/size.h"
 
-size_t states_width(const zn_engine *e)
-{
-    size_t states = e->options.trains ? zn_optimizer_bytes(e->options.optimizer) : 0;
-    return states + (has_master(e) ? sizeof(float) : 0);
-}
-
-bool params_on_nvme(const zn_engine *e)
-{
-    return is_on_nvme(e->options.offload.parameters);
-}
-
-bool grads_on_nvme(const zn_engine *e)
-{
-    return is_on_nvme(e->options.offload.gradients);
-}
-
 static bool states_on_nvme(const zn_engine *e, int chunk)
 {
-    return e->chunks[chunk].first >= e->cached && states_width(e) > 0;
-}
-
-/* Working parameters that are not where the update is computed pass through the slot; in fp32 they return as their
- * masters. */
-bool params_pass(const zn_engine *e)
-{
-    return params_on_nvme(e) || (parameters_return(e) && e->options.type != ZN_F32);
+    return e->pipeline.chunks[chunk].first >= e->plan->cached && e->placement->state_bytes > 0;
 }
 
 bool chunk_needs_slot(const zn_engine *e, int chunk)
 {
-    return states_on_nvme(e, chunk) || params_on_nvme(e) || parameters_return(e) || grads_on_nvme(e);
+    return states_on_nvme(e, chunk) || zn_is_swapped(&e->placement->parameters) || e->placement->returns_parameters || zn_is_swapped(&e->placement->gradients);
 }
 
 static zn_status list_chunks(zn_engine *e)
 {
     int n = 0;
-    for (int u = 0; u < e->units.n_units; u++)
-        n += (int)((own_count(e, u) + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS);
-    e->chunks = calloc((size_t)n + 1, sizeof *e->chunks);
-    e->chunk_written = calloc((size_t)n + 1, 1);
-    if (!e->chunks || !e->chunk_written)
+    for (int u = 0; u < e->units->n_units; u++)
+        n += (int)((own_count(e, u) + ZN_CHUNK_ELEMENTS - 1) / ZN_CHUNK_ELEMENTS);
+    e->pipeline.chunks = calloc((size_t)n + 1, sizeof *e->pipeline.chunks);
+    e->pipeline.chunk_written = calloc((size_t)n + 1, 1);
+    if (!e->pipeline.chunks || !e->pipeline.chunk_written)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the chunks of the optimizer");
-    for (int u = 0; u < e->units.n_units; u++) {
+    for (int u = 0; u < e->units->n_units; u++) {
         int64_t count = own_count(e, u);
-        for (int64_t at = 0; at < count; at += CHUNK_ELEMENTS)
-            e->chunks[e->n_chunks++] =
+        for (int64_t at = 0; at < count; at += ZN_CHUNK_ELEMENTS)
+            e->pipeline.chunks[e->pipeline.n_chunks++] =
                 (struct chunk){.unit = u,
                                .first = own_first(e, u) + at,
-                               .n = count - at < CHUNK_ELEMENTS ? count - at : CHUNK_ELEMENTS};
+                               .n = count - at < ZN_CHUNK_ELEMENTS ? count - at : ZN_CHUNK_ELEMENTS};
     }
     return ZN_OK;
 }
 
-/* How many own elements keep their states in memory though the optimizer is on NVMe: whole chunks. */
-static int64_t choose_cached(const zn_engine *e)
-{
-    if (!is_on_nvme(e->options.offload.optimizer))
-        return own_total(e);
-    size_t element = states_width(e);
-    int64_t cached = 0;
-    for (int c = 0; c < e->n_chunks; c++) {
-        int64_t end = e->chunks[c].first + e->chunks[c].n;
-        if ((size_t)end * element > e->options.host_cache)
-            break;
-        cached = end;
-    }
-    return cached;
-}
-
 int chunk_of(const zn_engine *e, int64_t own)
 {
-    int low = 0, high = e->n_chunks - 1;
+    int low = 0, high = e->pipeline.n_chunks - 1;
     while (low < high) {
         int middle = (low + high + 1) / 2;
-        if (e->chunks[middle].first <= own)
+        if (e->pipeline.chunks[middle].first <= own)
             low = middle;
         else
             high = middle - 1;
@@ -91,40 +52,33 @@ int chunk_of(const zn_engine *e, int64_t own)
     return low;
 }
 
-static zn_status place_slots(zn_engine *e)
+/* Each slot has room for what of a chunk is not in its place. */
+static void place_slots(zn_engine *e)
 {
-    size_t n = CHUNK_ELEMENTS;
-    size_t states = e->cached < own_total(e) ? n * states_width(e) : 0;
-    size_t grad = grads_on_nvme(e) ? n * sizeof(float) : 0;
-    size_t param = params_pass(e) ? n * width_of_params(e) : 0;
-    size_t n_bytes = states + grad + param;
-    ZN_TRY(region_alloc(e, &e->pipeline, "optimizer pipeline", ZN_TIER_HOST, ZN_KIND_BUFFERS,
-                        PIPELINE_SLOTS * n_bytes, false));
-    for (int s = 0; s < PIPELINE_SLOTS; s++) {
-        struct slot *slot = &e->slots_of_pipeline[s];
-        zn_addr at = e->pipeline.address + (zn_addr)s * n_bytes;
+    size_t n = ZN_CHUNK_ELEMENTS;
+    size_t states = e->plan->cached < zn_own_total(e->placement, e->units) ? n * e->placement->state_bytes : 0;
+    size_t grad = zn_is_swapped(&e->placement->gradients) ? n * sizeof(float) : 0;
+    size_t param = zn_passes_parameters(e->placement) ? n * width_of_params(e) : 0;
+    for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
+        struct slot *slot = &e->pipeline.slots[s];
+        zn_addr at = e->regions[ZN_BUFFER_PIPELINE].address + (zn_addr)s * (states + grad + param);
         slot->states = states ? at : 0;
         slot->grad = grad ? at + states : 0;
         slot->param = param ? at + states + grad : 0;
-        slot->chunk = -1;
     }
-    if (e->storage && n_bytes)
-        zn_storage_register(e->storage, pointer_of(e->pipeline.address), e->pipeline.n_bytes);
-    return ZN_OK;
 }
 
 zn_status pipeline_init(zn_engine *e)
 {
-    for (int s = 0; s < PIPELINE_SLOTS; s++) {
-        e->slots_of_pipeline[s].chunk = e->slots_of_pipeline[s].marks = -1;
+    for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
+        e->pipeline.slots[s].chunk = e->pipeline.slots[s].marks = -1;
         for (int k = 0; k < N_TRANSFERS; k++)
-            zn_event_init(&e->slots_of_pipeline[s].done[k]);
-        zn_event_init(&e->slots_of_pipeline[s].computed);
-        zn_event_set(&e->slots_of_pipeline[s].computed, ZN_OK, NULL, 0);
+            zn_event_init(&e->pipeline.slots[s].done[k]);
+        zn_event_init(&e->pipeline.slots[s].computed);
+        zn_event_set(&e->pipeline.slots[s].computed, ZN_OK, NULL, 0);
     }
-    ZN_TRY(list_chunks(e));
-    e->cached = choose_cached(e);
-    return place_slots(e);
+    place_slots(e);
+    return list_chunks(e);
 }
 
 static zn_status transfer_wait(zn_engine *e, struct slot *slot, int kind)
@@ -148,8 +102,8 @@ zn_status slot_wait(zn_engine *e, struct slot *slot)
 zn_status pipeline_drain(zn_engine *e)
 {
     zn_status status = ZN_OK;
-    for (int s = 0; s < PIPELINE_SLOTS; s++) {
-        zn_status one = slot_wait(e, &e->slots_of_pipeline[s]);
+    for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
+        zn_status one = slot_wait(e, &e->pipeline.slots[s]);
         status = status == ZN_OK ? one : status;
     }
     return status;
@@ -158,13 +112,13 @@ zn_status pipeline_drain(zn_engine *e)
 void pipeline_fini(zn_engine *e)
 {
     pipeline_drain(e);
-    for (int s = 0; s < PIPELINE_SLOTS; s++) {
+    for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
         for (int k = 0; k < N_TRANSFERS; k++)
-            zn_event_fini(&e->slots_of_pipeline[s].done[k]);
-        zn_event_fini(&e->slots_of_pipeline[s].computed);
+            zn_event_fini(&e->pipeline.slots[s].done[k]);
+        zn_event_fini(&e->pipeline.slots[s].computed);
     }
-    free(e->chunks);
-    free(e->chunk_written);
+    free(e->pipeline.chunks);
+    free(e->pipeline.chunk_written);
 }
 
 /* ---- Transfers of one chunk ---- */
@@ -172,8 +126,6 @@ void pipeline_fini(zn_engine *e)
 zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, zn_addr address,
                           size_t n_bytes)
 {
-    if (!e->storage)
-        return ZN_OK;
     zn_event *done = &slot->done[kind];
     void *memory = pointer_of(address);
     zn_event_reset(done);
@@ -187,30 +139,28 @@ zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, z
 
 static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int kind)
 {
-    const struct chunk *c = &e->chunks[chunk];
-    size_t element = states_width(e);
+    const struct chunk *c = &e->pipeline.chunks[chunk];
+    size_t element = e->placement->state_bytes;
     if (!states_on_nvme(e, chunk))
         return ZN_OK;
-    return transfer(e, slot, kind, e->swap_states.offset + (uint64_t)(c->first - e->cached) * element, slot->states,
+    return transfer(e, slot, kind, e->regions[ZN_BUFFER_SWAPPED_STATES].swap_offset + (uint64_t)(c->first - e->plan->cached) * element, slot->states,
                     (size_t)c->n * element);
 }
 
 zn_status narrow_values(zn_engine *e, zn_device *device, zn_addr to, zn_addr from, int64_t n)
 {
-    if (e->options.type == ZN_F32)
+    if (e->placement->type == ZN_F32)
         return zn_run_copy(device, &(struct zn_copy_args){.dst = to, .src = from, .n_bytes = n * (int64_t)sizeof(float)});
     return zn_run_cast(device, &(struct zn_cast_args){
-                                   .dst = to, .src = from, .dst_type = e->options.type, .src_type = ZN_F32, .n_elements = n});
+                                   .dst = to, .src = from, .dst_type = e->placement->type, .src_type = ZN_F32, .n_elements = n});
 }
 
 /* ZeRO-Offload: a finished chunk goes back to the device while the next is updated. */
 static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot *slot)
 {
     size_t width = width_of_params(e);
-    zn_addr to = own_at(e, &e->parameters, width, keeps_parameters(e), c->unit, c->first - own_first(e, c->unit));
-    if (!e->plan)
-        return ZN_OK;
-    struct operands x = operands_of(e, (int)(c - e->chunks), slot);
+    zn_addr to = own_at(e, ZN_BUFFER_PARAMETERS, width, e->placement->parameters.form, c->unit, c->first - own_first(e, c->unit));
+    struct operands x = operands_of(e, (int)(c - e->pipeline.chunks), slot);
     struct zn_transfer back = {.to = to,
                                .from = x.copy ? x.copy : x.param,
                                .n_bytes = (size_t)c->n * width,
@@ -223,27 +173,27 @@ static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot 
 
 static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int kind, bool delayed)
 {
-    const struct chunk *c = &e->chunks[chunk];
+    const struct chunk *c = &e->pipeline.chunks[chunk];
     size_t width = width_of_params(e);
-    uint64_t base = delayed ? e->swap_next.offset : e->swap_parameters.offset;
-    if (parameters_return(e))
+    uint64_t base = delayed ? e->regions[ZN_BUFFER_NEXT].swap_offset : e->regions[ZN_BUFFER_PARAMETERS].swap_offset;
+    if (e->placement->returns_parameters)
         return kind == WRITE_PARAM && !delayed ? return_params(e, c, slot) : ZN_OK;
-    if (!params_on_nvme(e))
+    if (!zn_is_swapped(&e->placement->parameters))
         return ZN_OK;
     return transfer(e, slot, kind, base + (uint64_t)c->first * width, slot->param, (size_t)c->n * width);
 }
 
 zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
 {
-    const struct chunk *c = &e->chunks[chunk];
+    const struct chunk *c = &e->pipeline.chunks[chunk];
     const struct unit_state *us = &e->unit_state[c->unit];
-    const struct extent *from = update->delayed ? &e->swap_pending : &e->swap_gradients;
-    if (!grads_on_nvme(e))
+    const struct region *from = &e->regions[update->delayed ? ZN_BUFFER_PENDING : ZN_BUFFER_GRADIENTS];
+    if (!zn_is_swapped(&e->placement->gradients))
         return ZN_OK;
     if (us->update_absent)
         return zn_run_zero(update->device,
                            &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});
-    return transfer(e, slot, READ_GRAD, from->offset + (uint64_t)c->first * sizeof(float), slot->grad,
+    return transfer(e, slot, READ_GRAD, from->swap_offset + (uint64_t)c->first * sizeof(float), slot->grad,
                     (size_t)c->n * sizeof(float));
 }
 
@@ -253,7 +203,7 @@ zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
     if (slot->chunk != chunk) {
         slot->chunk = -1;
         ZN_TRY(transfer_states(e, chunk, slot, READ_STATES));
-        if (!has_master(e))
+        if (!e->placement->has_master)
             ZN_TRY(transfer_param(e, chunk, slot, READ_PARAM, false));
     }
     return ZN_OK;
@@ -261,7 +211,7 @@ zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
 
 zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
 {
-    e->chunk_written[chunk] = 1;
+    e->pipeline.chunk_written[chunk] = 1;
     ZN_TRY(transfer_states(e, chunk, slot, WRITE_STATES));
     return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
 }
@@ -278,20 +228,20 @@ static zn_addr state_of(const struct region *region, const struct chunk *c, size
 
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot)
 {
-    const struct chunk *c = &e->chunks[chunk];
-    bool mixed = has_master(e);
+    const struct chunk *c = &e->pipeline.chunks[chunk];
+    bool mixed = e->placement->has_master;
     int64_t at = c->first - own_first(e, c->unit);
     zn_addr swapped = states_on_nvme(e, chunk) ? slot->states : 0;
-    zn_addr working = params_pass(e) ? slot->param
-                                        : own_at(e, &e->parameters, width_of_params(e), keeps_parameters(e), c->unit, at);
+    zn_addr working = zn_passes_parameters(e->placement) ? slot->param
+                                        : own_at(e, ZN_BUFFER_PARAMETERS, width_of_params(e), e->placement->parameters.form, c->unit, at);
     struct operands x = {
-        .param = mixed ? state_of(&e->master, c, sizeof(float), &swapped) : working,
-        .grad = grads_on_nvme(e) ? slot->grad
-                                 : own_at(e, &e->gradients, sizeof(float), keeps_gradients(e), c->unit, at),
-        .copy = e->options.type != ZN_F32 || (mixed && !parameters_return(e)) ? working : 0,
+        .param = mixed ? state_of(&e->regions[ZN_BUFFER_MASTER], c, sizeof(float), &swapped) : working,
+        .grad = zn_is_swapped(&e->placement->gradients) ? slot->grad
+                                 : own_at(e, ZN_BUFFER_GRADIENTS, sizeof(float), e->placement->gradients.form, c->unit, at),
+        .copy = e->placement->type != ZN_F32 || (mixed && !e->placement->returns_parameters) ? working : 0,
     };
     for (int i = 0; e->options.trains && i < e->options.optimizer->n_states; i++)
-        x.state[i] = state_of(&e->states[i], c, zn_dtype_bytes(e->options.optimizer->state[i].type), &swapped);
+        x.state[i] = state_of(&e->regions[ZN_BUFFER_STATES + i], c, zn_dtype_bytes(e->options.optimizer->state[i].type), &swapped);
     return x;
 }
 
@@ -313,15 +263,15 @@ zn_status slot_empty(zn_engine *e, struct slot *slot, zn_device *device)
 
 zn_status pipeline_mark(zn_engine *e, zn_device *device)
 {
-    bool emptied[PIPELINE_SLOTS] = {false};
-    for (int i = 0; i < PIPELINE_SLOTS; i++) { /* in the order of their visits */
+    bool emptied[ZN_PIPELINE_BUFFERS] = {false};
+    for (int i = 0; i < ZN_PIPELINE_BUFFERS; i++) { /* in the order of their visits */
         int next = -1;
-        for (int s = 0; s < PIPELINE_SLOTS; s++) {
-            if (!emptied[s] && (next < 0 || e->slots_of_pipeline[s].visit < e->slots_of_pipeline[next].visit))
+        for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
+            if (!emptied[s] && (next < 0 || e->pipeline.slots[s].visit < e->pipeline.slots[next].visit))
                 next = s;
         }
         emptied[next] = true;
-        ZN_TRY(slot_empty(e, &e->slots_of_pipeline[next], device));
+        ZN_TRY(slot_empty(e, &e->pipeline.slots[next], device));
     }
     return ZN_OK;
 }

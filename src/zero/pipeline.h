@@ -4,13 +4,6 @@
 
 #include "zero/engine_private.h"
 
-bool params_on_nvme(const zn_engine *e);
-bool grads_on_nvme(const zn_engine *e);
-
-/* Working parameters that are not where the update is computed pass through the slot; in fp32 they return as their
- * masters. */
-bool params_pass(const zn_engine *e);
-
 /* Asks for a transfer between the slot and the swap, after what was computed in the slot. */
 zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, zn_addr address, size_t n_bytes);
 

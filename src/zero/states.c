@@ -8,7 +8,7 @@
 struct zn_range zn_engine_brings(const zn_engine *e, const zn_param *p, int64_t from)
 {
     while (from < p->n_elements) {
-        const struct zn_part *part = zn_units_element(&e->units, p, from);
+        const struct zn_part *part = zn_units_element(e->units, p, from);
         struct zn_range own = own_range(e, part);
         int64_t begin = part->first + own.first, end = begin + own.n;
         if (begin < from)
@@ -31,14 +31,14 @@ struct run {
 static struct run run_at(const zn_engine *e, int64_t own, int64_t n)
 {
     int chunk = chunk_of(e, own);
-    int64_t at = own - e->chunks[chunk].first, left = e->chunks[chunk].n - at;
+    int64_t at = own - e->pipeline.chunks[chunk].first, left = e->pipeline.chunks[chunk].n - at;
     return (struct run){chunk, at, n < left ? n : left};
 }
 
 /* Where an element of a part that this rank brings lies among its own. */
 static int64_t own_place(const zn_engine *e, const struct zn_part *part, int64_t first)
 {
-    return keeps_optimizer(e) ? part->place + first : zn_units_owned_place(&e->units, part, first, e->rank);
+    return e->placement->states.form == ZN_WHOLE ? part->place + first : zn_units_owned_place(e->units, part, first, e->rank);
 }
 
 static zn_addr state_at(const struct operands *x, zn_state state, int64_t at)
@@ -52,7 +52,7 @@ static zn_addr state_at(const struct operands *x, zn_state state, int64_t at)
 /* The chunk in memory: where it is, or in the pipeline's window. `grad` is that of the pending update. */
 static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands *x, bool changes)
 {
-    const struct chunk *c = &e->chunks[chunk];
+    const struct chunk *c = &e->pipeline.chunks[chunk];
     struct slot *slot = NULL;
     ZN_TRY(updates_settle(e));
     if (chunk_needs_slot(e, chunk)) {
@@ -63,23 +63,23 @@ static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands 
     *x = operands_of(e, chunk, slot);
     if (state != ZN_STATE_PENDING)
         return ZN_OK;
-    if (is_on_nvme(e->options.offload.gradients))
+    if (zn_is_swapped(&e->placement->gradients))
         return window_pending(e, false);
-    x->grad = own_at(e, &e->pending, sizeof(float), keeps_gradients(e), c->unit, c->first - own_first(e, c->unit));
+    x->grad = own_at(e, ZN_BUFFER_PENDING, sizeof(float), e->placement->gradients.form, c->unit, c->first - own_first(e, c->unit));
     return ZN_OK;
 }
 
 /* What was changed by hand and is not the window's own goes back at once. */
 static zn_status leave(zn_engine *e, zn_state state)
 {
-    bool swapped = state == ZN_STATE_PENDING && is_on_nvme(e->options.offload.gradients);
+    bool swapped = state == ZN_STATE_PENDING && zn_is_swapped(&e->placement->gradients);
     return swapped ? window_pending(e, true) : ZN_OK;
 }
 
 /* Where the fp32 values of a run are written: in their place, or in a buffer where only working values are kept. */
 static zn_addr written_at(const zn_engine *e, const struct operands *x, zn_state state, const struct run *run)
 {
-    return keeps_only_working(e) ? e->staging.address : state_at(x, state, run->at);
+    return e->placement->keeps_only_working ? e->regions[ZN_BUFFER_STAGING].address : state_at(x, state, run->at);
 }
 
 /* The working values follow their masters. */
@@ -97,7 +97,7 @@ const char *zn_engine_state_name(const zn_engine *e, zn_state state)
     if (state == ZN_STATE_MASTER)
         return "master";
     if (state == ZN_STATE_PENDING)
-        return e->has_pending ? "pending" : NULL;
+        return e->updates.pending.is_there ? "pending" : NULL;
     return e->options.trains && i < e->options.optimizer->n_states ? e->options.optimizer->state[i].name : NULL;
 }
 
@@ -105,7 +105,7 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
                                 const float *values, int64_t n_elements)
 {
     while (n_elements > 0) {
-        const struct zn_part *part = zn_units_element(&e->units, p, first);
+        const struct zn_part *part = zn_units_element(e->units, p, first);
         struct zn_range own = own_range(e, part);
         int64_t left = part->first + own.first + own.n - first;
         struct run run = run_at(e, own_place(e, part, first - part->first), n_elements < left ? n_elements : left);
@@ -125,7 +125,7 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
 /* n own elements from `own` on. */
 static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n)
 {
-    if (keeps_only_working(e))
+    if (e->placement->keeps_only_working)
         return zn_fail(ZN_ERR_INTERNAL, "an engine that does not train has no fp32 values of 16-bit parameters");
     while (n > 0) {
         struct run run = run_at(e, own, n);
@@ -143,7 +143,7 @@ zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, 
                                int64_t n_elements)
 {
     while (n_elements > 0) {
-        const struct zn_part *part = zn_units_element(&e->units, p, first);
+        const struct zn_part *part = zn_units_element(e->units, p, first);
         struct zn_range own = own_range(e, part);
         int64_t left = part->first + own.first + own.n - first, n = n_elements < left ? n_elements : left;
         ZN_TRY(read_own(e, state, own_place(e, part, first - part->first), values, n));
@@ -177,7 +177,7 @@ zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
 {
     for (struct zn_range r = zn_engine_brings(e, p, 0); r.n > 0; r = zn_engine_brings(e, p, r.first + r.n)) {
         for (int64_t at = 0; at < r.n;) {
-            const struct zn_part *part = zn_units_element(&e->units, p, r.first + at);
+            const struct zn_part *part = zn_units_element(e->units, p, r.first + at);
             struct run run = run_at(e, own_place(e, part, r.first + at - part->first), r.n - at);
             ZN_TRY(init_run(e, p, r.first + at, &run, seed));
             at += run.n;
@@ -190,10 +190,10 @@ zn_status zn_engine_publish(zn_engine *e)
 {
     ZN_TRY(updates_settle(e));
     ZN_TRY(window_flush(e));
-    e->next_publish = e->units.n_units;
-    if (keeps_optimizer(e))
+    e->updates.next_publish = e->units->n_units;
+    if (e->placement->states.form == ZN_WHOLE)
         return ZN_OK;
-    for (int u = 0; u < e->units.n_units; u++)
+    for (int u = 0; u < e->units->n_units; u++)
         ZN_TRY(publish_unit(e, u));
     return ZN_OK;
 }
@@ -222,9 +222,9 @@ static zn_status stream_alone(zn_engine *e, zn_state state, int64_t piece, zn_ta
 static zn_status take_unit_range(const zn_engine *e, int unit, int64_t begin, const float *values, int64_t n,
                                  zn_take_values take, void *self)
 {
-    const struct zn_unit *u = &e->units.units[unit];
+    const struct zn_unit *u = &e->units->units[unit];
     for (int i = 0; i < u->n_parts; i++) {
-        const struct zn_part *part = &e->units.parts[u->first_part + i];
+        const struct zn_part *part = &e->units->parts[u->first_part + i];
         int64_t place = part->place - u->first;
         int64_t from = begin > place ? begin : place;
         int64_t to = begin + n < place + part->n_elements ? begin + n : place + part->n_elements;
@@ -239,19 +239,19 @@ static zn_status take_unit_range(const zn_engine *e, int unit, int64_t begin, co
 static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t piece, float *values, zn_take_values take,
                              void *self)
 {
-    const struct zn_unit *u = &e->units.units[unit];
+    const struct zn_unit *u = &e->units->units[unit];
     zn_event done;
     zn_event_init(&done);
     zn_status status = ZN_OK, taken = ZN_OK;
     for (int64_t at = 0; at < u->partition && status == ZN_OK; at += piece) {
         int64_t n = u->partition - at < piece ? u->partition - at : piece;
         size_t n_bytes = (size_t)n * sizeof(float);
-        zn_addr all = e->staging.address + (zn_addr)piece * sizeof(float);
+        zn_addr all = e->regions[ZN_BUFFER_STAGING].address + (zn_addr)piece * sizeof(float);
         status = read_own(e, state, own_first(e, unit) + at, values, n);
         if (status == ZN_OK)
-            status = zn_device_write(e->device, e->staging.address, values, n_bytes);
+            status = zn_device_write(e->device, e->regions[ZN_BUFFER_STAGING].address, values, n_bytes);
         struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit},
-                                   .from = &e->staging.shared,
+                                   .from = &e->regions[ZN_BUFFER_STAGING].shared,
                                    .n_bytes = n_bytes,
                                    .to = (unsigned char *)(uintptr_t)all};
         zn_event_reset(&done);
@@ -271,14 +271,14 @@ static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t pie
 
 zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values take, void *self)
 {
-    int64_t piece = (int64_t)(e->staging.n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
-    if (keeps_optimizer(e))
+    int64_t piece = (int64_t)(e->regions[ZN_BUFFER_STAGING].n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
+    if (e->placement->states.form == ZN_WHOLE)
         return zn_comm_agree(e->comm, stream_alone(e, state, piece, take, self));
     float *values = malloc((size_t)piece * sizeof *values);
     if (!values)
         return zn_fail(ZN_ERR_MEMORY, "no memory to hand out parameters");
     zn_status status = ZN_OK;
-    for (int u = 0; u < e->units.n_units && status == ZN_OK; u++)
+    for (int u = 0; u < e->units->n_units && status == ZN_OK; u++)
         status = stream_unit(e, state, u, piece, values, take, self);
     free(values);
     return status;

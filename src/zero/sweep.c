@@ -4,9 +4,9 @@
 /* The slot for a chunk that comes soon: the one that has it, else the one whose last visit is longest ago. */
 static struct slot *choose_slot(zn_engine *e, int chunk)
 {
-    struct slot *oldest = &e->slots_of_pipeline[0];
-    for (int s = 0; s < PIPELINE_SLOTS; s++) {
-        struct slot *slot = &e->slots_of_pipeline[s];
+    struct slot *oldest = &e->pipeline.slots[0];
+    for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
+        struct slot *slot = &e->pipeline.slots[s];
         if (slot->chunk == chunk)
             return slot;
         if (slot->visit < oldest->visit)
@@ -21,12 +21,12 @@ static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const stru
     struct unit_state *us = &e->unit_state[unit];
     if (update->delayed)
         return ZN_OK;
-    if (params_on_nvme(e)) {
+    if (zn_is_swapped(&e->placement->parameters)) {
         slot->marks = unit;
         return ZN_OK;
     }
     us->marked = true;
-    if (parameters_return(e)) /* the copies before it have ended when it has */
+    if (e->placement->returns_parameters) /* the copies before it have ended when it has */
         return zn_device_copy(e->device, ZN_LANE_BACK, &(struct zn_transfer){.done = &us->updated});
     return zn_device_record(update->device, &us->updated);
 }
@@ -34,7 +34,7 @@ static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const stru
 static zn_status start_chunk(zn_engine *e, int chunk, const struct update *update, struct slot **chosen)
 {
     struct slot *slot = choose_slot(e, chunk);
-    slot->visit = ++e->visits;
+    slot->visit = ++e->pipeline.visits;
     *chosen = slot;
     ZN_TRY(slot_empty(e, slot, update->device));
     ZN_TRY(read_chunk(e, chunk, slot));
@@ -46,7 +46,7 @@ static zn_status start_chunk(zn_engine *e, int chunk, const struct update *updat
 
 static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
 {
-    const struct chunk *c = &e->chunks[chunk];
+    const struct chunk *c = &e->pipeline.chunks[chunk];
     bool swapped = chunk_needs_slot(e, chunk);
     for (int k = READ_STATES; swapped && k <= READ_PARAM; k++) {
         if (slot->pending[k])
@@ -57,14 +57,14 @@ static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const 
     int64_t at = c->first - own_first(e, c->unit);
     if (update->gradient)
         x.grad = update->gradient + (zn_addr)at * sizeof(float);
-    if (update->delayed && !grads_on_nvme(e))
-        x.grad = own_at(e, &e->pending, sizeof(float), keeps_gradients(e), c->unit, at);
-    if (update->delayed && !params_on_nvme(e))
-        x.copy = e->next.address + (zn_addr)c->first * width_of_params(e);
+    if (update->delayed && !zn_is_swapped(&e->placement->gradients))
+        x.grad = own_at(e, ZN_BUFFER_PENDING, sizeof(float), e->placement->gradients.form, c->unit, at);
+    if (update->delayed && !zn_is_swapped(&e->placement->parameters))
+        x.copy = e->regions[ZN_BUFFER_NEXT].address + (zn_addr)c->first * width_of_params(e);
     if (e->options.frozen && x.copy) /* what is not updated is written all the same */
         ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
     ZN_TRY(update_chunk(e, chunk, &x, update));
-    if (e->options.type == ZN_F32 && x.copy)
+    if (e->placement->type == ZN_F32 && x.copy)
         ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
     if (!swapped)
         return ZN_OK;
@@ -86,12 +86,12 @@ zn_status sweep_to(zn_engine *e, struct sweep *s, int end)
                 ZN_TRY(start_chunk(e, next, &s->update, &s->ahead[s->started % (PIPELINE_AHEAD + 1)]));
         }
         struct slot *slot = s->ahead[s->at % (PIPELINE_AHEAD + 1)];
-        int chunk = chunk_at(s, s->at), unit = e->chunks[chunk].unit;
+        int chunk = chunk_at(s, s->at), unit = e->pipeline.chunks[chunk].unit;
         ZN_TRY(finish_chunk(e, chunk, slot, &s->update));
-        if (s->at < s->n - 1 && e->chunks[chunk_at(s, s->at + 1)].unit == unit)
+        if (s->at < s->n - 1 && e->pipeline.chunks[chunk_at(s, s->at + 1)].unit == unit)
             continue;
         ZN_TRY(mark_unit(e, unit, slot, &s->update));
-        if (s->update.publishes && !keeps_optimizer(e))
+        if (s->update.publishes && e->placement->states.form != ZN_WHOLE)
             ZN_TRY(publish_unit(e, unit));
     }
     return ZN_OK;
@@ -99,13 +99,13 @@ zn_status sweep_to(zn_engine *e, struct sweep *s, int end)
 
 struct sweep sweep_of_all(const zn_engine *e, const struct update *update)
 {
-    return (struct sweep){.update = *update, .n = e->n_chunks};
+    return (struct sweep){.update = *update, .n = e->pipeline.n_chunks};
 }
 
 /* The unit's chunks are first … first+n-1; n is 0 where it has none. */
 static int chunks_of_unit(const zn_engine *e, int unit, int *first)
 {
-    int n = (int)((own_count(e, unit) + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS);
+    int n = (int)((own_count(e, unit) + ZN_CHUNK_ELEMENTS - 1) / ZN_CHUNK_ELEMENTS);
     *first = n > 0 ? chunk_of(e, own_first(e, unit)) : 0;
     return n;
 }

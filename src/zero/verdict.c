@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/exact.h"
 #include "zero/engine_private.h"
 
 struct evidence {
@@ -13,24 +14,16 @@ struct evidence {
     int bad_param; /* the first whose gradient is not finite, or -1 */
 };
 
-/* Squares of gradients that went to NVMe, or were used up in backward, were taken on their way. */
-static bool are_taken(const zn_engine *e)
-{
-    return is_on_nvme(e->options.offload.gradients) || gradients_leave(e) || e->options.in_backward;
-}
-
-/* Sums the squares part by part, and finds the first parameter of which one is not finite. */
+/* Adds the squares that were taken part by part, and finds the first parameter of which one is not finite. */
 static zn_status sum_partition(zn_engine *e, struct evidence *mine)
 {
-    int n = e->units.n_parts;
-    for (int u = 0; u < e->units.n_units && !are_taken(e); u++)
-        ZN_TRY(squares_of_unit(e, u, partition_at(e, &e->gradients, sizeof(float), keeps_gradients(e), u)));
+    int n = e->units->n_parts;
     zn_exact *all = calloc((size_t)n + 1, sizeof *all);
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the verdict");
-    zn_status status = zn_device_read(gradients_device(e), all, e->squares.address, (size_t)n * sizeof *all);
+    zn_status status = zn_device_read(gradients_device(e), all, e->regions[ZN_BUFFER_SQUARES].address, (size_t)n * sizeof *all);
     for (int i = 0; i < n && status == ZN_OK; i++) {
-        int param = e->units.parts[i].param;
+        int param = e->units->parts[i].param;
         zn_exact_merge(&mine->squares, &all[i]);
         if (all[i].n_bad && (mine->bad_param < 0 || param < mine->bad_param))
             mine->bad_param = param;
@@ -43,8 +36,8 @@ zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *v)
 {
     struct evidence mine = {.bad_param = -1};
     ZN_TRY(sum_partition(e, &mine));
-    ZN_TRY(sum_read(e, SUM_LOSS, &mine.loss));
-    ZN_TRY(sum_clear(e, SUM_LOSS));
+    ZN_TRY(sum_read(e, ZN_SUM_LOSS, &mine.loss));
+    ZN_TRY(sum_clear(e, ZN_SUM_LOSS));
     struct evidence *all = calloc((size_t)e->n_ranks, sizeof *all);
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the verdict");

@@ -3,10 +3,10 @@
 
 zn_status window_flush(zn_engine *e)
 {
-    struct slot *slot = &e->slots_of_pipeline[0];
-    if (!e->window_dirty)
+    struct slot *slot = &e->pipeline.slots[0];
+    if (!e->pipeline.window_dirty)
         return ZN_OK;
-    e->window_dirty = false;
+    e->pipeline.window_dirty = false;
     ZN_TRY(zn_device_record(states_device(e), &slot->computed));
     ZN_TRY(write_chunk(e, slot->chunk, slot, false));
     return slot_wait(e, slot);
@@ -14,27 +14,27 @@ zn_status window_flush(zn_engine *e)
 
 void window_changed(zn_engine *e)
 {
-    e->window_dirty = true;
+    e->pipeline.window_dirty = true;
 }
 
 zn_status window_open(zn_engine *e, int chunk, struct slot **window)
 {
-    struct slot *slot = &e->slots_of_pipeline[0];
+    struct slot *slot = &e->pipeline.slots[0];
     *window = slot;
     if (slot->chunk == chunk)
         return slot_wait(e, slot);
     ZN_TRY(window_flush(e));
     ZN_TRY(pipeline_drain(e));
-    for (int s = 1; s < PIPELINE_SLOTS; s++) /* what is changed here is changed for all */
-        e->slots_of_pipeline[s].chunk = -1;
-    if (e->chunk_written[chunk]) {
+    for (int s = 1; s < ZN_PIPELINE_BUFFERS; s++) /* what is changed here is changed for all */
+        e->pipeline.slots[s].chunk = -1;
+    if (e->pipeline.chunk_written[chunk]) {
         ZN_TRY(read_chunk(e, chunk, slot));
         ZN_TRY(slot_wait(e, slot));
         struct operands x = operands_of(e, chunk, slot);
-        if (x.copy && params_pass(e) && has_master(e)) /* working values that have masters are not read: they are made from them */
-            ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->chunks[chunk].n));
+        if (x.copy && zn_passes_parameters(e->placement) && e->placement->has_master) /* working values that have masters are not read: they are made from them */
+            ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->pipeline.chunks[chunk].n));
     } else {
-        size_t states = CHUNK_ELEMENTS * states_width(e), param = CHUNK_ELEMENTS * width_of_params(e);
+        size_t states = ZN_CHUNK_ELEMENTS * e->placement->state_bytes, param = ZN_CHUNK_ELEMENTS * width_of_params(e);
         if (slot->states)
             ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
         if (slot->param)
@@ -46,9 +46,9 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **window)
 
 zn_status window_pending(zn_engine *e, bool back)
 {
-    struct slot *slot = &e->slots_of_pipeline[0];
-    const struct chunk *c = &e->chunks[slot->chunk];
-    uint64_t offset = e->swap_pending.offset + (uint64_t)c->first * sizeof(float);
+    struct slot *slot = &e->pipeline.slots[0];
+    const struct chunk *c = &e->pipeline.chunks[slot->chunk];
+    uint64_t offset = e->regions[ZN_BUFFER_PENDING].swap_offset + (uint64_t)c->first * sizeof(float);
     if (!back && e->unit_state[c->unit].update_absent)
         return zn_run_zero(states_device(e),
                            &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});

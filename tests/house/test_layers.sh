@@ -142,7 +142,7 @@ passes()
 }
 
 catches src/base/planted.c '#include "memory/ledger.h"' 'src/base/ may not'
-catches src/models/planted.c '#include "zero/unit.h"' 'src/models/ may not'
+catches src/models/planted.c '#include "schedule/unit.h"' 'src/models/ may not'
 catches src/zero/planted.h '  #  include "models/llama.h"' 'src/zero/ may not'
 catches src/models/planted.c '#include "device/device.h"' 'src/models/ may not'
 catches src/formats/planted.c '#include <jansson.h>' '<jansson.h> belongs in base only'

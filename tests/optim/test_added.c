@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "device/device.h"
 #include "optim/registry.h"
 #include "zero/ranks.h"
 

@@ -1,6 +1,6 @@
 /* The simulation runs the engine's own code: a gather that is planted in it is seen in the simulated bytes and seconds.
  *
- * This program has the coordinator's gathers from zero/gathers.c in a build of its own, in which a unit can be gathered
+ * This program has the executor from zero/executor.c in a build of its own, in which a unit can be gathered
  * once more each time the plan gathers it; all else is linked from the library. */
 #include <math.h>
 
@@ -9,13 +9,14 @@
 static zn_status gather_again(zn_comm *comm, const struct zn_gather *gather, zn_event *done);
 
 #define zn_comm_gather gather_again
-#include "zero/gathers.c"
+#include "zero/executor.c"
 #undef zn_comm_gather
 
 #include "files.h"
 #include "optim/registry.h"
 #include "plan/predict.h"
 #include "plan/shape.h"
+#include "zero/recorder.h"
 
 static int planted_unit = -1; /* the unit that is gathered twice; -1: none */
 static int n_planted;
@@ -58,7 +59,8 @@ static void a_planted_gather_is_seen(void **state)
     zn_units units;
     OK(zn_cluster_load("dgx2-v100", &cluster));
     OK(zn_shape_model(&shape, 1024, &model));
-    OK(zn_units_init(&units, model->module, &(struct zn_units_options){.type = ZN_F16, .n_ranks = RANKS}));
+    struct zn_params params = zn_module_params(model->module);
+    OK(zn_units_init(&units, &params, &(struct zn_units_options){.type = ZN_F16, .n_ranks = RANKS}));
     struct zn_sim_step honest = simulate(model, &cluster);
     planted_unit = BLOCK;
     struct zn_sim_step more = simulate(model, &cluster);

@@ -16,6 +16,7 @@
 #include "plan/dry_run.h"
 #include "plan/search.h"
 #include "sanitized.h"
+#include "zero/recorder.h"
 
 enum { TIME = 16 };
 
@@ -126,7 +127,7 @@ static void *run_rank(void *arg)
     r->status = zn_device_create_cpu(&ledger, r->clock, 1, NULL, &device);
     if (r->status == ZN_OK)
         r->status = open_storage(r);
-    if (r->status == ZN_OK && zn_engine_wants_host(&r->setup->engine))
+    if (r->status == ZN_OK && zn_placement_wants_host(&r->setup->engine))
         r->status = zn_device_create_cpu(&ledger, r->clock, 1, NULL, &host);
     const struct zn_world world = {.device = device, .host = host, .comm = r->comm, .storage = r->storage};
     if (r->status == ZN_OK)
@@ -281,7 +282,8 @@ static void offload_to_the_host_moves_four_bytes_a_parameter(void **state)
     s.engine.type = ZN_BF16;
     s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_HOST;
     struct zn_prediction p = predict(&s);
-    assert_int_equal(zn_units_init(&units, model->module, &(struct zn_units_options){ZN_BF16, 1, 0}), ZN_OK);
+    struct zn_params params = zn_module_params(model->module);
+    assert_int_equal(zn_units_init(&units, &params, &(struct zn_units_options){ZN_BF16, 1, 0}), ZN_OK);
     assert_int_equal(p.host_bytes, 4 * units.n_elements);
     assert_int_equal(p.kind[ZN_KIND_PARAMETERS], 2 * units.n_elements);
     assert_true(p.tier[ZN_TIER_HOST] > (size_t)units.n_elements * 16); /* gradients, masters, moments */
@@ -302,7 +304,8 @@ static void states_are_those_of_the_formulas(void **state)
         s.engine.stage = stage;
         s.engine.reduce_every = stage >= 2;
         struct zn_prediction p = predict(&s);
-        assert_int_equal(zn_units_init(&units, model->module, &(struct zn_units_options){ZN_BF16, 4, 0}), ZN_OK);
+        struct zn_params params = zn_module_params(model->module);
+        assert_int_equal(zn_units_init(&units, &params, &(struct zn_units_options){ZN_BF16, 4, 0}), ZN_OK);
         size_t n = (size_t)units.n_elements;
         assert_true(p.kind[ZN_KIND_PARAMETERS] == 2 * n / (stage >= 3 ? 4 : 1));
         assert_true(p.kind[ZN_KIND_GRADIENTS] == 4 * n / (stage >= 2 ? 4 : 1));

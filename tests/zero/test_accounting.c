@@ -9,7 +9,7 @@
 
 #include "models/model.h"
 #include "zero/ranks.h"
-#include "zero/unit.h"
+#include "zero/recorder.h"
 
 static const char *const data[] = {ZN_TEST_DATA "/parity/tokens.bin"};
 
@@ -26,7 +26,8 @@ static void layout_init(struct layout *l, const char *folder, zn_dtype type, int
     snprintf(path, sizeof path, "%s/config.json", folder);
     assert_int_equal(zn_json_load_file(path, 1 << 20, &l->config), ZN_OK);
     assert_int_equal(zn_model_create(l->config, 16, &l->model), ZN_OK);
-    assert_int_equal(zn_units_init(&l->units, l->model->module,
+    struct zn_params params = zn_module_params(l->model->module);
+    assert_int_equal(zn_units_init(&l->units, &params,
                                    &(struct zn_units_options){.type = type, .n_ranks = n_ranks}), ZN_OK);
 }
 

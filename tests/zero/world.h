@@ -6,6 +6,7 @@
 
 #include "models/model.h"
 #include "plan/dry_run.h"
+#include "zero/recorder.h"
 
 struct world_rates {
     struct zn_sim_rates device, host;
@@ -66,7 +67,8 @@ static inline struct world_result simulate(const char *config, const struct zn_e
     r.bytes_out = world.device->bytes_out;
     r.bytes_in = world.device->bytes_in;
     zn_units units;
-    WORLD_OK(zn_units_init(&units, model->module,
+    struct zn_params params = zn_module_params(model->module);
+    WORLD_OK(zn_units_init(&units, &params,
                            &(struct zn_units_options){
                                .type = options->type, .n_ranks = rates->links.n_ranks, .tile_bytes = options->tile_bytes}));
     r.own_elements = (uint64_t)(units.n_elements / rates->links.n_ranks);

@@ -8,10 +8,13 @@
  * Parts start, and partitions end, at multiples of ZN_PART_ALIGNMENT elements, so that the chunks in
  * which sums over elements are taken are the same whatever the ranks and the tiles. The layout is the
  * same for every stage and every offload choice; a stage only says which slices a rank keeps. */
-#ifndef ZN_ZERO_UNIT_H
-#define ZN_ZERO_UNIT_H
+#ifndef ZN_SCHEDULE_UNIT_H
+#define ZN_SCHEDULE_UNIT_H
 
-#include "autograd/module.h"
+#include "base/status.h"
+#include "tensor/dtype.h"
+#include "tensor/param.h"
+#include "tensor/sums.h"
 
 enum {
     ZN_PART_ALIGNMENT = ZN_SUM_ELEMENTS, /* elements */
@@ -43,14 +46,20 @@ typedef struct zn_units {
     int64_t n_elements; /* of all units, padding included */
 } zn_units;
 
+/* The parameters of a model, in the order of its segments. */
+struct zn_params {
+    const zn_param *params;
+    int n_params, n_segments;
+};
+
 struct zn_units_options {
     zn_dtype type; /* of the parameters */
     int n_ranks;
     size_t tile_bytes; /* parameters above this many bytes are split; 0: none are */
 };
 
-/* Lays out the module's parameters. The caller calls fini. */
-zn_status zn_units_init(zn_units *units, const zn_module *module, const struct zn_units_options *options);
+/* Lays out the parameters. The caller calls fini. */
+zn_status zn_units_init(zn_units *units, const struct zn_params *params, const struct zn_units_options *options);
 void zn_units_fini(zn_units *units);
 
 /* The part of a parameter that has the row, or the element. */

@@ -5,8 +5,8 @@
  * after which it is released, and packs the buffers of all of them into one region. So the order
  * of collectives and the peak of gathered bytes are known before the run and are the same on
  * every rank, whatever the timing (ZeRO-Infinity's prefetcher, driven by the trace). */
-#ifndef ZN_ZERO_COORDINATOR_H
-#define ZN_ZERO_COORDINATOR_H
+#ifndef ZN_SCHEDULE_GATHERS_H
+#define ZN_SCHEDULE_GATHERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct zn_gather_plan {
 };
 
 /* The trace of one pass (training, evaluation), and its plan. */
-typedef struct zn_trace {
+typedef struct zn_gathers {
     int *units; /* in order of use; the same unit never twice in a row */
     int n_uses, capacity;
     struct zn_gather_plan *gathers; /* in order of first use */
@@ -32,23 +32,23 @@ typedef struct zn_trace {
     int *gather_of; /* by position */
     size_t region_bytes, fetch_bytes;
     size_t largest_bytes; /* of one gather */
-} zn_trace;
+} zn_gathers;
 
-void zn_trace_init(zn_trace *trace);
-void zn_trace_fini(zn_trace *trace);
+void zn_gathers_init(zn_gathers *trace);
+void zn_gathers_fini(zn_gathers *trace);
 
 /* Recording: a use of the unit, merged with the one before when it is the same. `turn` starts a new
  * use all the same: the end of forward. */
-zn_status zn_trace_add(zn_trace *trace, int unit, bool turn);
+zn_status zn_gathers_use(zn_gathers *trace, int unit, bool turn);
 
-struct zn_trace_options {
+struct zn_gathers_options {
     size_t prefetch_bytes; /* gathers may run ahead of their use by this much */
     size_t reuse_bytes;    /* a unit stays when at most this much is used before it is again */
     int fetch_ranks; /* partitions of this many ranks are on NVMe and read ahead of the gathers; 0: none */
 };
 
 /* Makes the plan. n_bytes is by unit, the gathered size; 0 for units that are always there. */
-zn_status zn_trace_plan(zn_trace *trace, const size_t *n_bytes,
-                        const struct zn_trace_options *options);
+zn_status zn_gathers_plan(zn_gathers *trace, const size_t *n_bytes,
+                        const struct zn_gathers_options *options);
 
 #endif

@@ -1,5 +1,5 @@
 /* The layout of units and their partition. */
-#include "zero/unit.h"
+#include "schedule/unit.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -90,15 +90,15 @@ static void lay_out_segment(zn_units *units, const zn_param *params, int n_param
     }
 }
 
-static zn_status alloc_lists(zn_units *units, const zn_module *module, const struct zn_units_options *options)
+static zn_status alloc_lists(zn_units *units, const struct zn_params *params, const struct zn_units_options *options)
 {
-    size_t n_params = (size_t)module->n_params, n_parts = 0;
+    size_t n_params = (size_t)params->n_params, n_parts = 0;
     units->first_part = calloc(n_params, sizeof *units->first_part);
     units->tile_rows = calloc(n_params, sizeof *units->tile_rows);
     if (!units->first_part || !units->tile_rows)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the units of %zu parameters", n_params);
-    for (int i = 0; i < module->n_params; i++) {
-        const zn_param *p = &module->params[i];
+    for (int i = 0; i < params->n_params; i++) {
+        const zn_param *p = &params->params[i];
         int64_t tile = rows_of_tiles(p, options);
         units->tile_rows[i] = tile;
         n_parts += (size_t)((p->dims[0] + tile - 1) / tile);
@@ -110,19 +110,19 @@ static zn_status alloc_lists(zn_units *units, const zn_module *module, const str
     return ZN_OK;
 }
 
-zn_status zn_units_init(zn_units *units, const zn_module *module, const struct zn_units_options *options)
+zn_status zn_units_init(zn_units *units, const struct zn_params *params, const struct zn_units_options *options)
 {
     *units = (zn_units){.n_ranks = options->n_ranks};
-    zn_status status = alloc_lists(units, module, options);
+    zn_status status = alloc_lists(units, params, options);
     int64_t multiple = options->n_ranks * (ZN_PARTITION_ALIGNMENT / (int64_t)zn_dtype_bytes(options->type));
     int i = 0;
-    for (int s = 0; s < module->n_segments && status == ZN_OK; s++) {
+    for (int s = 0; s < params->n_segments && status == ZN_OK; s++) {
         int first = i;
-        while (i < module->n_params && module->params[i].segment == s)
+        while (i < params->n_params && params->params[i].segment == s)
             i++;
-        lay_out_segment(units, &module->params[first], i - first, multiple);
+        lay_out_segment(units, &params->params[first], i - first, multiple);
     }
-    if (status == ZN_OK && i != module->n_params)
+    if (status == ZN_OK && i != params->n_params)
         status = zn_fail(ZN_ERR_INTERNAL, "the model's parameters are not in the order of segments");
     if (status != ZN_OK)
         zn_units_fini(units);

@@ -10,17 +10,17 @@
 #include "base/rng.h"
 #include "comm/comm.h"
 #include "device/device.h"
-#include "zero/coordinator.h"
+#include "schedule/gathers.h"
 
 enum { N_TRACES = 400, MAX_UNITS = 12 };
 
 /* A random trace with the sizes of its units and a budget. */
 struct random_case {
     uint64_t key, counter;
-    zn_trace trace;
+    zn_gathers trace;
     size_t n_bytes[MAX_UNITS];
     int n_units;
-    struct zn_trace_options options;
+    struct zn_gathers_options options;
 };
 
 static int below(struct random_case *c, int n)
@@ -31,20 +31,20 @@ static int below(struct random_case *c, int n)
 static void case_init(struct random_case *c, uint64_t key)
 {
     *c = (struct random_case){.key = key};
-    zn_trace_init(&c->trace);
+    zn_gathers_init(&c->trace);
     c->n_units = 1 + below(c, MAX_UNITS);
     for (int u = 0; u < c->n_units; u++) /* some are always there */
         c->n_bytes[u] = below(c, 6) == 0 ? 0 : 64 * (size_t)(1 + below(c, 40));
     int n_uses = below(c, 60);
     for (int i = 0; i < n_uses; i++)
-        assert_int_equal(zn_trace_add(&c->trace, below(c, c->n_units), below(c, 10) == 0), ZN_OK);
+        assert_int_equal(zn_gathers_use(&c->trace, below(c, c->n_units), below(c, 10) == 0), ZN_OK);
     c->options.prefetch_bytes = 64 * (size_t)below(c, 4 * 40);
     c->options.reuse_bytes = below(c, 2) == 0 ? 0 : 64 * (size_t)below(c, 4 * 40);
 }
 
 static void plan_case(struct random_case *c)
 {
-    assert_int_equal(zn_trace_plan(&c->trace, c->n_bytes, &c->options), ZN_OK);
+    assert_int_equal(zn_gathers_plan(&c->trace, c->n_bytes, &c->options), ZN_OK);
 }
 
 /* Runs a check on the plans of many random traces. */
@@ -55,13 +55,13 @@ static void check_traces(void (*check)(struct random_case *c))
         case_init(&c, key);
         plan_case(&c);
         check(&c);
-        zn_trace_fini(&c.trace);
+        zn_gathers_fini(&c.trace);
     }
 }
 
 static void check_served(struct random_case *c)
 {
-    const zn_trace *t = &c->trace;
+    const zn_gathers *t = &c->trace;
     for (int i = 0; i < t->n_uses; i++) {
         int g = t->gather_of[i];
         if (c->n_bytes[t->units[i]] == 0) {
@@ -87,7 +87,7 @@ static void every_use_is_served_by_a_gather_issued_before(void **state)
 
 static void check_order(struct random_case *c)
 {
-    const zn_trace *t = &c->trace;
+    const zn_gathers *t = &c->trace;
     for (int g = 1; g < t->n_gathers; g++) {
         assert_true(t->gathers[g - 1].issue <= t->gathers[g].issue);
         assert_true(t->gathers[g - 1].first_use < t->gathers[g].first_use);
@@ -115,7 +115,7 @@ static size_t bytes_ahead(const struct random_case *c, int i)
 
 static void check_budget(struct random_case *c)
 {
-    const zn_trace *t = &c->trace;
+    const zn_gathers *t = &c->trace;
     for (int i = 0; i < t->n_uses; i++)
         assert_true(bytes_ahead(c, i) <= c->options.prefetch_bytes);
 }
@@ -129,7 +129,7 @@ static void what_is_ahead_stays_in_the_budget(void **state)
 /* Issued one gather's use earlier, it would not fit: nothing waits that need not. */
 static void check_eager(struct random_case *c)
 {
-    zn_trace *t = &c->trace;
+    zn_gathers *t = &c->trace;
     for (int g = 1; g < t->n_gathers; g++) {
         size_t sum = 0;
         int h = g; /* those that would be ahead at the use of gather h - 1, in order */
@@ -147,7 +147,7 @@ static void gathers_are_issued_as_early_as_the_budget_allows(void **state)
 
 static void check_buffers(struct random_case *c)
 {
-    const zn_trace *t = &c->trace;
+    const zn_gathers *t = &c->trace;
     for (int g = 0; g < t->n_gathers; g++) {
         const struct zn_gather_plan *p = &t->gathers[g];
         size_t end = p->offset + c->n_bytes[p->unit];
@@ -169,7 +169,7 @@ static void buffers_alive_together_do_not_overlap(void **state)
 
 static void check_reuse(struct random_case *c)
 {
-    const zn_trace *t = &c->trace;
+    const zn_gathers *t = &c->trace;
     int n_gathered = 0;
     for (int i = 0; i < t->n_uses; i++)
         n_gathered += c->n_bytes[t->units[i]] > 0;
@@ -200,7 +200,7 @@ static void check_pure(struct random_case *c)
     case_init(&again, c->key);
     plan_case(&again);
     plan_case(&again); /* also over a plan that is there */
-    const zn_trace *a = &c->trace, *b = &again.trace;
+    const zn_gathers *a = &c->trace, *b = &again.trace;
     assert_int_equal(a->n_gathers, b->n_gathers);
     assert_int_equal(a->region_bytes, b->region_bytes);
     for (int g = 0; g < a->n_gathers; g++) {
@@ -209,7 +209,7 @@ static void check_pure(struct random_case *c)
         assert_true(p->first_use == q->first_use && p->last_use == q->last_use);
     }
     assert_memory_equal(a->gather_of, b->gather_of, (size_t)a->n_uses * sizeof *a->gather_of);
-    zn_trace_fini(&again.trace);
+    zn_gathers_fini(&again.trace);
 }
 
 static void the_plan_is_a_pure_function(void **state)
@@ -221,14 +221,14 @@ static void the_plan_is_a_pure_function(void **state)
 static void uses_in_a_row_are_one_unless_the_pass_turns(void **state)
 {
     (void)state;
-    zn_trace t;
-    zn_trace_init(&t);
+    zn_gathers t;
+    zn_gathers_init(&t);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(zn_trace_add(&t, 7, false), ZN_OK);
-    assert_int_equal(zn_trace_add(&t, 7, true), ZN_OK);
-    assert_int_equal(zn_trace_add(&t, 7, false), ZN_OK);
+        assert_int_equal(zn_gathers_use(&t, 7, false), ZN_OK);
+    assert_int_equal(zn_gathers_use(&t, 7, true), ZN_OK);
+    assert_int_equal(zn_gathers_use(&t, 7, false), ZN_OK);
     assert_int_equal(t.n_uses, 2);
-    zn_trace_fini(&t);
+    zn_gathers_fini(&t);
 }
 
 /* ---- Virtual time ---- */
@@ -238,11 +238,11 @@ enum { N_LAYERS = 6, N_USES = 2 * N_LAYERS, N_RANKS = 4, UNIT_BYTES = 1 << 20 };
 static const double COMPUTE = 0.5; /* seconds of the kernel of one use */
 
 /* Forward through the layers and back: every unit has the same size and every use the same cost. */
-static void record_layers(zn_trace *t)
+static void record_layers(zn_gathers *t)
 {
-    zn_trace_init(t);
+    zn_gathers_init(t);
     for (int i = 0; i < N_USES; i++)
-        assert_int_equal(zn_trace_add(t, i < N_LAYERS ? i : N_USES - 1 - i, i == N_LAYERS), ZN_OK);
+        assert_int_equal(zn_gathers_use(t, i < N_LAYERS ? i : N_USES - 1 - i, i == N_LAYERS), ZN_OK);
 }
 
 struct world {
@@ -279,7 +279,7 @@ static void world_fini(struct world *w)
     zn_device_destroy(w->device);
 }
 
-static void submit(struct world *w, const zn_trace *t, int g)
+static void submit(struct world *w, const zn_gathers *t, int g)
 {
     struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, t->gathers[g].unit},
                                .from = &w->part,
@@ -292,14 +292,14 @@ static void submit(struct world *w, const zn_trace *t, int g)
 static double run_pass(double comm_seconds, size_t prefetch_bytes)
 {
     struct world w;
-    zn_trace t;
+    zn_gathers t;
     size_t n_bytes[N_LAYERS];
     int next = 0;
     for (int u = 0; u < N_LAYERS; u++)
         n_bytes[u] = UNIT_BYTES;
     world_init(&w, comm_seconds);
     record_layers(&t);
-    assert_int_equal(zn_trace_plan(&t, n_bytes, &(struct zn_trace_options){.prefetch_bytes = prefetch_bytes}), ZN_OK);
+    assert_int_equal(zn_gathers_plan(&t, n_bytes, &(struct zn_gathers_options){.prefetch_bytes = prefetch_bytes}), ZN_OK);
     assert_int_equal(t.n_gathers, N_USES);
     for (int i = 0; i < N_USES; i++) {
         for (; next < t.n_gathers && t.gathers[next].issue <= i; next++)
@@ -309,7 +309,7 @@ static double run_pass(double comm_seconds, size_t prefetch_bytes)
         assert_int_equal(w.device->ops->synchronize(w.device), ZN_OK);
     }
     double seconds = zn_clock_now(&w.clock);
-    zn_trace_fini(&t);
+    zn_gathers_fini(&t);
     world_fini(&w);
     return seconds;
 }

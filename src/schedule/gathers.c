@@ -1,23 +1,23 @@
 /* From the trace to the plan of gathers. */
-#include "zero/coordinator.h"
+#include "schedule/gathers.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-void zn_trace_init(zn_trace *trace)
+void zn_gathers_init(zn_gathers *trace)
 {
-    *trace = (zn_trace){0};
+    *trace = (zn_gathers){0};
 }
 
-void zn_trace_fini(zn_trace *trace)
+void zn_gathers_fini(zn_gathers *trace)
 {
     free(trace->units);
     free(trace->gathers);
     free(trace->gather_of);
-    *trace = (zn_trace){0};
+    *trace = (zn_gathers){0};
 }
 
-zn_status zn_trace_add(zn_trace *t, int unit, bool turn)
+zn_status zn_gathers_use(zn_gathers *t, int unit, bool turn)
 {
     if (!turn && t->n_uses > 0 && t->units[t->n_uses - 1] == unit)
         return ZN_OK;
@@ -39,7 +39,7 @@ struct listing {
     int *last_gather;
 };
 
-static zn_status listing_init(struct listing *l, const zn_trace *t, const size_t *n_bytes)
+static zn_status listing_init(struct listing *l, const zn_gathers *t, const size_t *n_bytes)
 {
     int n_units = 0;
     for (int i = 0; i < t->n_uses; i++)
@@ -63,7 +63,7 @@ static void listing_fini(struct listing *l)
 
 /* The gather that may serve the use at `at` besides those before it, or -1: where other units used in between, which
  * keeping it would hold besides, are few. */
-static int reusable(const zn_trace *t, const struct listing *l, size_t reuse_bytes, int at)
+static int reusable(const zn_gathers *t, const struct listing *l, size_t reuse_bytes, int at)
 {
     int g = l->last_gather[t->units[at]];
     if (g < 0 || reuse_bytes == 0)
@@ -72,7 +72,7 @@ static int reusable(const zn_trace *t, const struct listing *l, size_t reuse_byt
     return between <= reuse_bytes ? g : -1;
 }
 
-static zn_status list_gathers(zn_trace *t, const size_t *n_bytes, size_t reuse_bytes)
+static zn_status list_gathers(zn_gathers *t, const size_t *n_bytes, size_t reuse_bytes)
 {
     struct listing l = {0};
     zn_status status = listing_init(&l, t, n_bytes);
@@ -96,7 +96,7 @@ static zn_status list_gathers(zn_trace *t, const size_t *n_bytes, size_t reuse_b
 
 /* Each gather is issued as early as the budget allows: those issued but not yet used hold at most
  * prefetch_bytes. Gathers are issued in order of first use. */
-static void choose_issues(zn_trace *t, const size_t *n_bytes, size_t prefetch_bytes)
+static void choose_issues(zn_gathers *t, const size_t *n_bytes, size_t prefetch_bytes)
 {
     for (int g = 0; g < t->n_gathers; g++) {
         struct zn_gather_plan *p = &t->gathers[g];
@@ -114,7 +114,7 @@ static void choose_issues(zn_trace *t, const size_t *n_bytes, size_t prefetch_by
 
 /* Reads run ahead of the gathers by as much again: partitions read but not yet gathered hold at most
  * prefetch_bytes. */
-static void choose_fetches(zn_trace *t, const size_t *n_bytes, const struct zn_trace_options *o)
+static void choose_fetches(zn_gathers *t, const size_t *n_bytes, const struct zn_gathers_options *o)
 {
     for (int g = 0; g < t->n_gathers && o->fetch_ranks > 0; g++) {
         struct zn_gather_plan *p = &t->gathers[g];
@@ -142,7 +142,7 @@ static int end_of(const struct zn_gather_plan *p, bool fetch)
     return fetch ? p->first_use : p->last_use;
 }
 
-static zn_status place_buffers(zn_trace *t, const size_t *n_bytes, size_t share, bool fetch)
+static zn_status place_buffers(zn_gathers *t, const size_t *n_bytes, size_t share, bool fetch)
 {
     zn_lifetimes *lifetimes;
     ZN_TRY(zn_lifetimes_create(&lifetimes));
@@ -172,7 +172,7 @@ static zn_status place_buffers(zn_trace *t, const size_t *n_bytes, size_t share,
     return status;
 }
 
-zn_status zn_trace_plan(zn_trace *t, const size_t *n_bytes, const struct zn_trace_options *options)
+zn_status zn_gathers_plan(zn_gathers *t, const size_t *n_bytes, const struct zn_gathers_options *options)
 {
     size_t n = (size_t)t->n_uses + 1;
     free(t->gathers);

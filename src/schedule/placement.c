@@ -1,0 +1,141 @@
+/* From the settings to homes. */
+#include "schedule/placement.h"
+
+static bool is_nvme(zn_tier tier)
+{
+    return tier == ZN_TIER_NVME;
+}
+
+static bool waits_for_drives(const struct zn_offload *off)
+{
+    return is_nvme(off->optimizer) || is_nvme(off->parameters) || is_nvme(off->gradients);
+}
+
+bool zn_placement_wants_host(const struct zn_engine_options *o)
+{
+    return o->trains && (o->is_apart || o->in_backward || o->delay_after >= 0 || waits_for_drives(&o->offload));
+}
+
+/* On a discrete device states are updated where they are: what an update reads and writes is on one side of the link. */
+static zn_status check(const struct zn_engine_options *o, int n_ranks)
+{
+    const struct zn_offload *off = &o->offload;
+    bool leaves = is_nvme(off->gradients) || (o->is_apart && off->gradients != ZN_TIER_DEVICE);
+    if (o->trains && leaves && !o->reduce_every && !o->vertical && o->accumulate > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: gradients that leave memory are summed every micro-batch");
+    if (!o->is_apart || !o->trains)
+        return ZN_OK;
+    bool away = off->optimizer != ZN_TIER_DEVICE;
+    if (away != (off->gradients != ZN_TIER_DEVICE))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "on a device with memory of its own the gradients go where the optimizer is: "
+                                           "both on the device, or both away from it");
+    if (off->parameters != ZN_TIER_DEVICE && !away)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "on a device with memory of its own parameters are offloaded only with the "
+                                           "optimizer");
+    if (away && o->stage < 2 && n_ranks > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "on a device with memory of its own the optimizer leaves it only at stages 2 and 3");
+    return ZN_OK;
+}
+
+static zn_form form_of(bool is_whole)
+{
+    return is_whole ? ZN_WHOLE : ZN_PARTITION;
+}
+
+static void place_parameters(const struct zn_engine_options *o, struct zn_placement *p)
+{
+    zn_tier tier = o->offload.parameters;
+    bool is_swapped = is_nvme(tier), is_single = p->n_ranks == 1;
+    p->copies_parameters = o->is_apart && tier != ZN_TIER_DEVICE;
+    p->returns_parameters = o->is_apart && o->offload.optimizer != ZN_TIER_DEVICE && !p->copies_parameters;
+    bool is_whole = (o->stage < 3 || is_single) && !is_swapped && !p->copies_parameters;
+    p->parameters = (struct zn_home){form_of(is_whole), tier, p->copies_parameters};
+    p->gathers_parameters = !is_whole;
+    p->fetches_parameters = (p->copies_parameters && !is_single) || (is_swapped && (p->copies_parameters || !is_single));
+    p->persist_bytes = is_whole || is_swapped || p->copies_parameters ? 0 : o->persist_bytes;
+}
+
+static void place_gradients(const struct zn_engine_options *o, struct zn_placement *p)
+{
+    zn_tier tier = o->offload.gradients;
+    p->offloads_gradients = o->is_apart && tier != ZN_TIER_DEVICE;
+    bool is_whole = (o->stage < 2 || p->n_ranks == 1) && !is_nvme(tier) && !p->offloads_gradients;
+    p->gradients = (struct zn_home){form_of(is_whole), tier, p->offloads_gradients};
+    p->reduces_gradients = p->n_ranks > 1 || o->type != ZN_F32;
+    p->has_slots = is_nvme(tier) || p->offloads_gradients || (p->reduces_gradients && (!is_whole || o->reduce_every));
+    p->accumulates = o->accumulate > 1 && !o->vertical;
+    p->reduces_every = o->reduce_every;
+}
+
+static void place_states(const struct zn_engine_options *o, struct zn_placement *p)
+{
+    bool on_host = p->returns_parameters || p->copies_parameters;
+    p->states = (struct zn_home){form_of(o->stage < 1 || p->n_ranks == 1), o->offload.optimizer, on_host};
+    p->is_delayed = o->delay_after >= 0;
+    p->has_master = o->trains && (o->type != ZN_F32 || p->returns_parameters || p->is_delayed);
+    p->keeps_only_working = o->type != ZN_F32 && !p->has_master;
+    p->state_bytes = (o->trains ? zn_optimizer_bytes(o->optimizer) : 0) + (p->has_master ? sizeof(float) : 0);
+    p->updates_in_backward = o->in_backward;
+    p->updates_beside = zn_placement_wants_host(o) && !o->in_backward && (waits_for_drives(&o->offload) || on_host);
+    p->host_cache = o->host_cache;
+}
+
+zn_status zn_placement_resolve(const struct zn_engine_options *o, int n_ranks, struct zn_placement *placement)
+{
+    ZN_TRY(check(o, n_ranks));
+    if (o->trains)
+        ZN_TRY(zn_optimizer_check(o->optimizer));
+    struct zn_placement p = {.n_ranks = n_ranks, .type = o->type, .trains = o->trains, .is_discrete = o->is_apart};
+    place_parameters(o, &p);
+    place_gradients(o, &p);
+    place_states(o, &p);
+    if (o->offload.activations != ZN_TIER_DEVICE)
+        p.checkpoints = (struct zn_home){ZN_WHOLE, o->offload.activations, false};
+    *placement = p;
+    return ZN_OK;
+}
+
+/* ---- Own elements ---- */
+
+int64_t zn_own_first(const struct zn_placement *p, const struct zn_unit *unit)
+{
+    return p->states.form == ZN_WHOLE ? unit->first : unit->first / p->n_ranks;
+}
+
+int64_t zn_own_count(const struct zn_placement *p, const struct zn_unit *unit)
+{
+    return p->states.form == ZN_WHOLE ? unit->n_elements : unit->partition;
+}
+
+int64_t zn_own_total(const struct zn_placement *p, const zn_units *units)
+{
+    return p->states.form == ZN_WHOLE ? units->n_elements : units->n_elements / p->n_ranks;
+}
+
+int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units)
+{
+    if (p->states.tier != ZN_TIER_NVME)
+        return zn_own_total(p, units);
+    int64_t most = p->state_bytes ? (int64_t)(p->host_cache / p->state_bytes) : INT64_MAX, cached = 0;
+    for (int u = 0; u < units->n_units; u++) {
+        int64_t first = zn_own_first(p, &units->units[u]), end = first + zn_own_count(p, &units->units[u]);
+        if (end > most) /* whole chunks of the unit that has the border */
+            return first > most ? cached : first + (most - first) / ZN_CHUNK_ELEMENTS * ZN_CHUNK_ELEMENTS;
+        cached = end;
+    }
+    return cached;
+}
+
+/* ---- Spans ---- */
+
+struct zn_span zn_span_of_unit(const struct zn_unit *unit, zn_buffer_id buffer, size_t width)
+{
+    return (struct zn_span){(int16_t)buffer, false, (uint64_t)unit->first * width, (uint64_t)unit->n_elements * width};
+}
+
+struct zn_span zn_span_of_partition(const struct zn_placement *p, const struct zn_unit *unit, zn_buffer_id buffer,
+                                    zn_form form, size_t width)
+{
+    int64_t first = form == ZN_WHOLE ? unit->first : unit->first / p->n_ranks;
+    return (struct zn_span){(int16_t)buffer, form == ZN_WHOLE, (uint64_t)first * width, (uint64_t)unit->partition * width};
+}

@@ -1,0 +1,84 @@
+/* Placement: what a rank keeps of each model state, and in which tier. It is resolved once from the settings; nothing after it asks
+ * for a stage or an offload flag. */
+#ifndef ZN_SCHEDULE_PLACEMENT_H
+#define ZN_SCHEDULE_PLACEMENT_H
+
+#include "schedule/buffer.h"
+#include "schedule/options.h"
+#include "schedule/unit.h"
+
+typedef enum zn_form {
+    ZN_ABSENT,
+    ZN_PARTITION, /* this rank's part of each unit */
+    ZN_WHOLE
+} zn_form;
+
+/* Where a state stays between its uses. */
+struct zn_home {
+    zn_form form;
+    zn_tier tier;
+    bool on_host; /* the host's device reads and writes it */
+};
+
+/* The optimizer pass updates own elements in chunks; those on NVMe pass through so many buffers. */
+enum { ZN_CHUNK_ELEMENTS = 1 << 18, ZN_PIPELINE_BUFFERS = 4 };
+
+struct zn_placement {
+    int n_ranks;
+    zn_dtype type;
+    struct zn_home parameters;  /* working values */
+    struct zn_home gradients;   /* sums over ranks; whole: also where they are written */
+    struct zn_home states;      /* masters and optimizer states: the own elements; whole: every rank updates everything */
+    struct zn_home checkpoints; /* activations between segments; absent: the arena keeps them */
+    bool trains, is_discrete;
+    bool has_master;            /* an fp32 value besides the working one */
+    bool keeps_only_working;    /* no fp32 value at all: 16-bit parameters that are not trained */
+    bool is_delayed;            /* updates may be a step late: pending gradients, next parameters */
+    bool gathers_parameters;    /* not kept whole: they come along the trace */
+    bool fetches_parameters;    /* … and own partitions through a buffer of their own before that */
+    bool copies_parameters;     /* … from the host's memory to a discrete device */
+    bool returns_parameters;    /* updated on the host, kept on a discrete device */
+    bool offloads_gradients;    /* they leave a discrete device in backward */
+    bool reduces_gradients;     /* a gradient is not yet its sum: several ranks, or rounded to 16 bits */
+    bool has_slots;             /* each bucket has a place of its own, from where it is reduced */
+    bool accumulates;           /* micro-batches one after the other add to the gradients */
+    bool reduces_every;
+    bool updates_in_backward;
+    bool updates_beside;        /* all updates run on the host's device beside the next forward */
+    size_t state_bytes;         /* of an own element: its master and the optimizer's states */
+    size_t persist_bytes;       /* units up to this size stay gathered */
+    size_t host_cache;
+};
+
+/* Refuses by name what has no path. */
+zn_status zn_placement_resolve(const struct zn_engine_options *options, int n_ranks, struct zn_placement *placement);
+
+/* Whether updates run beside other work, so that the host needs a device of its own for them. */
+bool zn_placement_wants_host(const struct zn_engine_options *options);
+
+static inline bool zn_is_swapped(const struct zn_home *home)
+{
+    return home->tier == ZN_TIER_NVME && home->form != ZN_ABSENT;
+}
+
+/* Working parameters that are not where the update is computed pass through the optimizer's buffers; in fp32 they return as their
+ * masters. */
+static inline bool zn_passes_parameters(const struct zn_placement *p)
+{
+    return zn_is_swapped(&p->parameters) || (p->returns_parameters && p->type != ZN_F32);
+}
+
+/* Own elements: those whose optimizer states this rank keeps, unit after unit. */
+int64_t zn_own_first(const struct zn_placement *p, const struct zn_unit *unit);
+int64_t zn_own_count(const struct zn_placement *p, const struct zn_unit *unit);
+int64_t zn_own_total(const struct zn_placement *p, const zn_units *units);
+
+/* Own elements whose optimizer states stay in memory: all of them, or the first chunks that the host cache has room for. */
+int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units);
+
+/* All of a unit in a buffer of whole units, and the own partition of it in a buffer of either form. */
+struct zn_span zn_span_of_unit(const struct zn_unit *unit, zn_buffer_id buffer, size_t width);
+struct zn_span zn_span_of_partition(const struct zn_placement *p, const struct zn_unit *unit, zn_buffer_id buffer,
+                                    zn_form form, size_t width);
+
+#endif

@@ -1,0 +1,63 @@
+/* The trace: what one pass of the tape asks of its hooks, in order. Each acquire, open and close of a gradient, and each save,
+ * prefetch and load of an activation checkpoint is a point.
+ *
+ * A trace depends on the model, the batch, recompute, tiles and the order of micro-batches. It does not depend on the stage,
+ * the ranks or the tiers of the model states. */
+#ifndef ZN_SCHEDULE_TRACE_H
+#define ZN_SCHEDULE_TRACE_H
+
+#include <stdint.h>
+
+#include "memory/lifetimes.h"
+
+typedef enum zn_point_kind {
+    ZN_POINT_ACQUIRE,      /* the values of a part are about to be read */
+    ZN_POINT_OPEN,         /* the gradient of a part is about to be written … */
+    ZN_POINT_CLOSE,        /* … and is written */
+    ZN_POINT_SAVE,         /* an activation checkpoint leaves the tape … */
+    ZN_POINT_PREFETCH,     /* … is wanted soon … */
+    ZN_POINT_LOAD,         /* … and comes back */
+    ZN_POINT_FORWARD_END,  /* of a segment */
+    ZN_POINT_BACKWARD_END,
+    ZN_N_POINT_KINDS
+} zn_point_kind;
+
+struct zn_point {
+    int32_t kind;  /* zn_point_kind */
+    int32_t index; /* of the part, the checkpoint or the segment */
+};
+
+/* One pass of the tape. */
+struct zn_pass_trace {
+    struct zn_point *points;
+    int n_points, capacity;
+    zn_lifetimes *lifetimes; /* of its activations; NULL: there is no such pass */
+};
+
+/* A table that operators read. */
+struct zn_table {
+    const char *name; /* borrowed */
+    size_t n_bytes;
+};
+
+typedef struct zn_trace {
+    struct zn_pass_trace train, evaluate;
+    int n_segments;
+    int64_t vocabulary;
+    struct zn_table *tables;
+    int n_tables;
+    size_t cache_bytes; /* keys and values of a sequence that is extended */
+    int64_t checkpoint_elements, n_checkpoints; /* of the largest activation checkpoint, and how many there are */
+} zn_trace;
+
+void zn_trace_fini(zn_trace *trace);
+
+const char *zn_point_name(zn_point_kind kind);
+
+/* The caller records points in order. */
+zn_status zn_pass_trace_add(struct zn_pass_trace *pass, zn_point_kind kind, int index);
+
+/* Bytes of arena that the longer of the passes needs. */
+size_t zn_trace_arena_bytes(const zn_trace *trace);
+
+#endif

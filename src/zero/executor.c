@@ -1,0 +1,323 @@
+/* Runs the program along the tape: a hook checks that its point is the next one of the trace, executes the instructions of the
+ * point and gives the address that it is bound to. */
+#include <stdlib.h>
+
+#include "zero/engine_private.h"
+
+zn_status executor_init(zn_engine *e)
+{
+    struct executor *x = &e->executor;
+    size_t n = (size_t)e->plan->program.n_events;
+    x->ready = calloc(n + 1, sizeof *x->ready);
+    x->done = calloc(n + 1, sizeof *x->done);
+    x->pending = calloc(n + 1, sizeof *x->pending);
+    if (!x->ready || !x->done || !x->pending)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
+    for (size_t i = 0; i < n; i++) {
+        zn_event_init(&x->ready[i]);
+        zn_event_init(&x->done[i]);
+    }
+    return ZN_OK;
+}
+
+void executor_fini(zn_engine *e)
+{
+    struct executor *x = &e->executor;
+    for (int i = 0; x->pending && i < e->plan->program.n_events; i++) {
+        if (x->pending[i])
+            zn_event_wait(&x->done[i], e->device->clock);
+        zn_event_fini(&x->ready[i]);
+        zn_event_fini(&x->done[i]);
+    }
+    free(x->ready);
+    free(x->done);
+    free(x->pending);
+}
+
+/* ---- Instructions beside the computing ---- */
+
+static zn_event *end_of(const zn_engine *e, int instr)
+{
+    return &e->executor.done[e->executor.section->instrs[instr].event];
+}
+
+/* What the instruction begins after: at most two events. */
+static zn_status gather_conditions(zn_engine *e, const struct zn_instr *i, zn_event *after[2])
+{
+    int n = 0;
+    after[0] = after[1] = NULL;
+    if (i->flags & ZN_AFTER_COMPUTE) {
+        after[n++] = &e->executor.ready[i->event];
+        ZN_TRY(zn_device_record(e->device, after[0]));
+    }
+    if (i->flags & ZN_AFTER_UPDATED)
+        after[n++] = &e->unit_state[i->unit].updated;
+    if (i->after >= 0)
+        after[n++] = end_of(e, i->after);
+    return ZN_OK;
+}
+
+static zn_status submit_copy(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
+{
+    struct zn_transfer transfer = {.to = span_address(e, &i->to),
+                                   .from = span_address(e, &i->from),
+                                   .n_bytes = i->from.n_bytes,
+                                   .after = {after[0], after[1]},
+                                   .done = done};
+    return zn_device_copy(e->device, i->op == ZN_OP_COPY_OUT ? ZN_LANE_OUT : ZN_LANE_IN, &transfer);
+}
+
+static zn_status submit_gather(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
+{
+    const struct region *from = &e->regions[i->from.buffer];
+    struct zn_gather gather = {.tag = {i->op == ZN_OP_GATHER ? ZN_COMM_GATHER_PARAM : ZN_COMM_GATHER_GRAD, i->unit},
+                               .from = &from->shared,
+                               .offset = (size_t)(span_address(e, &i->from) - from->address),
+                               .n_bytes = i->from.n_bytes,
+                               .to = pointer_of(span_address(e, &i->to)),
+                               .after = {after[0], after[1]}};
+    zn_event_reset(done);
+    return zn_comm_gather(e->comm, &gather, done);
+}
+
+static zn_status submit_reduce(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
+{
+    const struct region *from = &e->regions[i->from.buffer];
+    struct zn_reduce reduce = {.tag = {ZN_COMM_REDUCE_GRAD, i->unit},
+                               .from = &from->shared,
+                               .offset = (size_t)(span_address(e, &i->from) - from->address),
+                               .n_elements = (int64_t)(i->to.n_bytes / sizeof(float)),
+                               .wire = e->placement->type,
+                               .to = pointer_of(span_address(e, &i->to)),
+                               .adds = i->flags & ZN_ADDS,
+                               .after = {after[0], after[1]}};
+    zn_event_reset(done);
+    return zn_comm_reduce(e->comm, &reduce, done);
+}
+
+static zn_status submit_transfer(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
+{
+    zn_event_reset(done);
+    if (i->op == ZN_OP_READ)
+        return zn_storage_read_after(e->storage, span_in_swap(e, &i->from), pointer_of(span_address(e, &i->to)), i->to.n_bytes,
+                                     after[0], after[1], done);
+    return zn_storage_write(e->storage, span_in_swap(e, &i->to), pointer_of(span_address(e, &i->from)), i->from.n_bytes,
+                            after[0], done);
+}
+
+static zn_status submit(zn_engine *e, const struct zn_instr *i)
+{
+    zn_event *ready = &e->executor.ready[i->event], *done = &e->executor.done[i->event], *after[2];
+    if (i->op == ZN_OP_OFFLOAD)
+        return offload_gradient(e, i, ready, done);
+    if (i->op == ZN_OP_UPDATE)
+        return update_in_backward(e, i->unit, span_address(e, &i->from), ready, done);
+    ZN_TRY(gather_conditions(e, i, after));
+    switch ((zn_op)i->op) {
+    case ZN_OP_READ:
+    case ZN_OP_WRITE:
+        return submit_transfer(e, i, after, done);
+    case ZN_OP_COPY_OUT:
+    case ZN_OP_COPY_IN:
+        return submit_copy(e, i, after, done);
+    case ZN_OP_REDUCE:
+        return submit_reduce(e, i, after, done);
+    default:
+        return submit_gather(e, i, after, done);
+    }
+}
+
+/* ---- Instructions in the order of the computing ---- */
+
+static zn_status wait(zn_engine *e, const struct zn_instr *i)
+{
+    int event = e->executor.section->instrs[i->after].event;
+    e->executor.pending[event] = false;
+    if (i->op == ZN_OP_AWAIT)
+        return zn_event_wait(&e->executor.done[event], e->device->clock);
+    return zn_device_wait(e->device, &e->executor.done[event]);
+}
+
+static zn_status add(zn_engine *e, const struct zn_instr *i)
+{
+    zn_addr sum = span_address(e, &i->to);
+    return zn_run_add(e->device, &(struct zn_add_args){.y = sum,
+                                                       .a = sum,
+                                                       .b = span_address(e, &i->from),
+                                                       .n_elements = (int64_t)(i->to.n_bytes / sizeof(float))});
+}
+
+/* An activation checkpoint is fp32 on the tape and in the working precision elsewhere. */
+static zn_status convert(zn_engine *e, zn_addr to, zn_dtype to_type, zn_addr from, zn_dtype from_type)
+{
+    int64_t n = e->executor.n_elements;
+    if (to_type == from_type)
+        return zn_run_copy(e->device, &(struct zn_copy_args){
+                                          .dst = to, .src = from, .n_bytes = n * (int64_t)zn_dtype_bytes(to_type)});
+    return zn_run_cast(e->device, &(struct zn_cast_args){
+                                      .dst = to, .src = from, .dst_type = to_type, .src_type = from_type, .n_elements = n});
+}
+
+static zn_status run(zn_engine *e, const struct zn_instr *i)
+{
+    zn_device *device = i->flags & ZN_ON_HOST ? e->host : e->device;
+    zn_dtype type = e->placement->type;
+    switch ((zn_op)i->op) {
+    case ZN_OP_WAIT:
+    case ZN_OP_AWAIT:
+        return wait(e, i);
+    case ZN_OP_AWAIT_OFFLOAD:
+        return offload_wait(e, i->unit);
+    case ZN_OP_ZERO:
+        return zn_run_zero(device, &(struct zn_zero_args){.dst = span_address(e, &i->to), .n_bytes = (int64_t)i->to.n_bytes});
+    case ZN_OP_ADD:
+        return add(e, i);
+    case ZN_OP_SQUARES:
+        return squares_of_unit(e, i->unit, span_address(e, &i->from));
+    case ZN_OP_PACK:
+        return convert(e, span_address(e, &i->to), type, e->executor.activation, ZN_F32);
+    case ZN_OP_UNPACK:
+        return convert(e, e->executor.activation, ZN_F32, span_address(e, &i->from), type);
+    case ZN_OP_ISSUE_UPDATES:
+        return e->updates.sweeping ? updates_issue(e, i->unit) : ZN_OK;
+    case ZN_OP_ADVANCE_UPDATE:
+        return update_advance(e, i->unit);
+    case ZN_OP_WAIT_UPDATED:
+        return updates_wait_unit(e, i->unit);
+    case ZN_OP_WAIT_UPDATES:
+        return updates_wait(e);
+    case ZN_OP_END_UPDATES:
+        return updates_end(e);
+    case ZN_OP_PUBLISH:
+        return publish_unit(e, i->unit);
+    case ZN_OP_PUBLISH_TO:
+        return updates_publish(e, i->unit);
+    case ZN_OP_AWAIT_PUBLISHED:
+        return publish_wait(e, i->unit);
+    default:
+        break;
+    }
+    ZN_TRY(submit(e, i));
+    e->executor.pending[i->event] = true;
+    return ZN_OK;
+}
+
+static zn_status run_range(zn_engine *e, int first, int end)
+{
+    for (int i = first; i < end; i++)
+        ZN_TRY(run(e, &e->executor.section->instrs[i]));
+    return ZN_OK;
+}
+
+/* ---- Sections and points ---- */
+
+zn_status executor_start(zn_engine *e, zn_section_id id)
+{
+    struct executor *x = &e->executor;
+    x->section = &e->plan->program.sections[id];
+    x->trace = id == ZN_SECTION_EVALUATE ? &e->plan->trace.evaluate : &e->plan->trace.train;
+    x->point = 0;
+    return x->section->first ? ZN_OK : zn_fail(ZN_ERR_INTERNAL, "the engine was not made for this kind of pass");
+}
+
+zn_status executor_end(zn_engine *e)
+{
+    const struct executor *x = &e->executor;
+    if (x->point != x->section->n_points)
+        return zn_fail(ZN_ERR_INTERNAL, "the pass ended at point %d of %d", x->point, x->section->n_points);
+    return run_range(e, x->section->first[x->point], x->section->n_instrs);
+}
+
+zn_status executor_run(zn_engine *e, zn_section_id id)
+{
+    ZN_TRY(executor_start(e, id));
+    return executor_end(e);
+}
+
+static zn_status reach(zn_engine *e, zn_point_kind kind, int64_t index, zn_addr *address)
+{
+    struct executor *x = &e->executor;
+    const struct zn_point *point = x->point < x->section->n_points ? &x->trace->points[x->point] : NULL;
+    if (!point || point->kind != (int32_t)kind || point->index != index)
+        return zn_fail(ZN_ERR_INTERNAL, "the pass left its trace at point %d (%s %lld)", x->point, zn_point_name(kind),
+                       (long long)index);
+    int at = x->point++;
+    if (address)
+        *address = span_address(e, &x->section->address[at]);
+    return run_range(e, x->section->first[at], x->section->first[at + 1]);
+}
+
+/* ---- Hooks ---- */
+
+static int64_t tile_rows(void *self, const zn_param *p)
+{
+    return ((const zn_engine *)self)->units->tile_rows[p->index];
+}
+
+static int64_t part_index(const zn_engine *e, const zn_param *p, int64_t row)
+{
+    return zn_units_row(e->units, p, row) - e->units->parts;
+}
+
+static zn_status acquire(void *self, const zn_param *p, int64_t row, zn_addr *address)
+{
+    return reach(self, ZN_POINT_ACQUIRE, part_index(self, p, row), address);
+}
+
+static zn_status open_gradient(void *self, const zn_param *p, int64_t row, zn_addr *address)
+{
+    zn_engine *e = self;
+    int64_t part = part_index(e, p, row);
+    *address = 0;
+    return is_frozen(e, &e->units->parts[part]) ? ZN_OK : reach(e, ZN_POINT_OPEN, part, address);
+}
+
+static zn_status close_gradient(void *self, const zn_param *p, int64_t row)
+{
+    return reach(self, ZN_POINT_CLOSE, part_index(self, p, row), NULL);
+}
+
+static zn_addr constant(void *self, const zn_constant *c)
+{
+    return ((const zn_engine *)self)->tables[c->index].address;
+}
+
+static zn_status segment_end(void *self, int segment, bool backward)
+{
+    return reach(self, backward ? ZN_POINT_BACKWARD_END : ZN_POINT_FORWARD_END, segment, NULL);
+}
+
+static zn_status reach_checkpoint(zn_engine *e, zn_point_kind kind, int64_t index, zn_addr activation, int64_t n_elements)
+{
+    if (n_elements > e->plan->trace.checkpoint_elements)
+        return zn_fail(ZN_ERR_INTERNAL, "activation checkpoint %lld of %lld elements is not in the plan", (long long)index,
+                       (long long)n_elements);
+    e->executor.activation = activation;
+    e->executor.n_elements = n_elements;
+    return reach(e, kind, index, NULL);
+}
+
+static zn_status save(void *self, int64_t index, zn_addr from, int64_t n_elements)
+{
+    return reach_checkpoint(self, ZN_POINT_SAVE, index, from, n_elements);
+}
+
+static zn_status prefetch(void *self, int64_t index, int64_t n_elements)
+{
+    return reach_checkpoint(self, ZN_POINT_PREFETCH, index, 0, n_elements);
+}
+
+static zn_status load(void *self, int64_t index, zn_addr to, int64_t n_elements)
+{
+    return reach_checkpoint(self, ZN_POINT_LOAD, index, to, n_elements);
+}
+
+const struct zn_param_hooks zn_engine_hooks = {.tile_rows = tile_rows,
+                                               .acquire = acquire,
+                                               .open_gradient = open_gradient,
+                                               .close_gradient = close_gradient,
+                                               .constant = constant,
+                                               .segment_end = segment_end,
+                                               .save = save,
+                                               .prefetch = prefetch,
+                                               .load = load};

@@ -1,0 +1,48 @@
+/* Where ranks keep whole units but update their own parts alone, they send each other what they have updated (ZeRO stages 1 and 2,
+ * and units that stay gathered at stage 3). */
+#include "zero/engine_private.h"
+
+zn_status publish_wait(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    if (!us->publishing)
+        return ZN_OK;
+    us->publishing = false;
+    return zn_event_wait(&us->published, e->device->clock);
+}
+
+zn_status publish_wait_all(zn_engine *e)
+{
+    for (int u = 0; u < e->units->n_units; u++) {
+        ZN_TRY(updates_wait_unit(e, u));
+        ZN_TRY(publish_wait(e, u));
+    }
+    return ZN_OK;
+}
+
+zn_status publish_unit(zn_engine *e, int unit)
+{
+    const struct zn_unit *u = &e->units->units[unit];
+    struct unit_state *us = &e->unit_state[unit];
+    const struct zn_placement *p = e->placement;
+    int64_t persistent = e->plan->persistent_at[unit];
+    bool is_kept = !p->gathers_parameters;
+    if (e->n_ranks == 1 || (!is_kept && persistent < 0) || u->n_elements == 0)
+        return ZN_OK;
+    size_t width = width_of_params(e);
+    struct zn_span from = zn_span_of_partition(p, u, ZN_BUFFER_PARAMETERS, p->parameters.form, width);
+    zn_addr to = is_kept ? e->regions[ZN_BUFFER_PARAMETERS].address + (zn_addr)u->first * width
+                         : e->regions[ZN_BUFFER_PERSISTENT].address + (zn_addr)persistent * width;
+    struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit},
+                               .from = &e->regions[ZN_BUFFER_PARAMETERS].shared,
+                               .offset = (size_t)(span_address(e, &from) - e->regions[ZN_BUFFER_PARAMETERS].address),
+                               .n_bytes = from.n_bytes,
+                               .to = pointer_of(to),
+                               .after = {&us->updated}};
+    ZN_TRY(updates_wait_unit(e, unit));
+    ZN_TRY(publish_wait(e, unit));
+    zn_event_reset(&us->published);
+    ZN_TRY(zn_comm_gather(e->comm, &gather, &us->published));
+    us->publishing = true;
+    return ZN_OK;
+}
