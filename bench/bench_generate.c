@@ -110,7 +110,7 @@ static double time_tokens(struct bench *b, zn_engine *e)
 
 static void run(struct bench *b, zn_dtype type)
 {
-    const struct zn_engine_options options = {.type = type, .micro_batch = 1, .accumulate = 1, .time = PROMPT,
+    const struct zn_engine_options options = {.type = type, .micro_batch = 1, .accumulate = 1, .seq_len = PROMPT,
                                               .extends = PROMPT + TOKENS, .delay_after = -1};
     const struct zn_world world = {.device = b->device, .comm = b->comm};
     zn_engine_plan plan;

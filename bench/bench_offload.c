@@ -3,7 +3,7 @@
  *
  *     bench_offload [FOLDER] [ROUNDS] [TOKENS]
  *
- * update: one sweep of the optimizer pipeline. The limit is the longer of its transfers alone (the same chunks read
+ * update: one optimizer pass of the optimizer pipeline. The limit is the longer of its transfers alone (the same chunks read
  * and written without an update between) and of the same update in memory.
  * step: a whole step, all states on NVMe, with updates in backward and with clipping. The limit is the longer of the
  * same step in memory and its transfers at the bandwidth of the first measurement.
@@ -52,7 +52,7 @@ static void must(zn_status status)
 static struct zn_engine_options options_of(bool nvme, bool in_backward)
 {
     zn_tier tier = nvme ? ZN_TIER_NVME : ZN_TIER_DEVICE;
-    return (struct zn_engine_options){.trains = true, .stage = 3, .type = ZN_BF16, .micro_batch = 1, .time = n_tokens,
+    return (struct zn_engine_options){.trains = true, .stage = 3, .type = ZN_BF16, .micro_batch = 1, .seq_len = n_tokens,
                                       .accumulate = 1, .recompute = true, .reduce_every = true,
                                       .prefetch_bytes = 64 << 20, .reuse_bytes = 64 << 20,
                                       .optimizer = &zn_optimizer_adamw,
@@ -117,8 +117,8 @@ static void run_update(struct bench *b)
 {
     zn_engine *e = b->engine;
     e->n_updates++;
-    struct sweep s = sweep_of_all(e, &(struct update){.device = e->device, .lr = 1e-5, .grad_scale = 1, .publishes = true});
-    must(sweep_to(e, &s, s.n));
+    struct optimizer_pass s = optimizer_pass_over_all(e, &(struct update){.device = e->device, .lr = 1e-5, .grad_scale = 1, .publishes = true});
+    must(optimizer_pass_to(e, &s, s.n));
     must(pipeline_drain(e));
 }
 

@@ -29,7 +29,7 @@ struct zn_module {
     zn_constant *constants;
     int n_constants;
     int64_t vocabulary;
-    int64_t max_time; /* the longest sequence it takes */
+    int64_t max_seq_len; /* the longest sequence it takes */
 };
 
 void zn_module_destroy(zn_module *module); /* NULL is legal */

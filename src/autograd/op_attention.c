@@ -89,25 +89,25 @@ static struct operands inputs(zn_tape *t, const struct zn_node *n)
 }
 
 static zn_status append(zn_tape *t, zn_addr cache, zn_addr rows, int64_t stride, int64_t width,
-                        int64_t time)
+                        int64_t seq_len)
 {
     zn_addr end = cache + (zn_addr)(tape_past(t) * width) * sizeof(float);
     return zn_run_copy_rows(tape_device(t), &(struct zn_copy_rows_args){.dst = end,
                                                                         .src = rows,
-                                                                        .rows = time,
+                                                                        .rows = seq_len,
                                                                         .width = width,
                                                                         .dst_stride = width,
                                                                         .src_stride = stride});
 }
 
 /* Adds the new keys and values to the cache, which then stands for all of them. */
-static zn_status extend(zn_tape *t, const struct zn_attention *how, int64_t time, struct operands *x)
+static zn_status extend(zn_tape *t, const struct zn_attention *how, int64_t seq_len, struct operands *x)
 {
     int64_t width = how->kv_heads * how->head_dim;
     zn_addr keys, values;
     tape_cache_take(t, width, &keys, &values);
-    ZN_TRY(append(t, keys, x->k, x->k_stride, width, time));
-    ZN_TRY(append(t, values, x->v, x->v_stride, width, time));
+    ZN_TRY(append(t, keys, x->k, x->k_stride, width, seq_len));
+    ZN_TRY(append(t, values, x->v, x->v_stride, width, seq_len));
     x->k = keys;
     x->v = values;
     x->k_stride = x->v_stride = width;
@@ -128,7 +128,7 @@ static zn_status attention_forward(zn_tape *t, struct zn_node *n)
                                                             .v = x.v,
                                                             .position_ids = tape_position_ids(t, n),
                                                             .batch = n->out->dims[0],
-                                                            .time = n->out->dims[1],
+                                                            .seq_len = n->out->dims[1],
                                                             .past = tape_past(t),
                                                             .heads = how->heads,
                                                             .kv_heads = how->kv_heads,
@@ -146,8 +146,8 @@ static zn_status attention_gradients(zn_tape *t, struct zn_node *n, const struct
 {
     const struct zn_attention *how = &n->as.attention;
     struct operands x = inputs(t, n);
-    int64_t batch = n->out->dims[0], time = n->out->dims[1];
-    size_t per_head = (size_t)(batch * how->heads * time) * sizeof(float);
+    int64_t batch = n->out->dims[0], seq_len = n->out->dims[1];
+    size_t per_head = (size_t)(batch * how->heads * seq_len) * sizeof(float);
     zn_addr delta, partial = 0;
     ZN_TRY(tape_scratch(t, per_head, &delta));
     if (how->heads != how->kv_heads)
@@ -166,7 +166,7 @@ static zn_status attention_gradients(zn_tape *t, struct zn_node *n, const struct
                                                              .partial = partial,
                                                              .position_ids = tape_position_ids(t, n),
                                                              .batch = batch,
-                                                             .time = time,
+                                                             .seq_len = seq_len,
                                                              .heads = how->heads,
                                                              .kv_heads = how->kv_heads,
                                                              .head_dim = how->head_dim,

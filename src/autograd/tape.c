@@ -162,7 +162,7 @@ void zn_tape_round(zn_tape *t, zn_tensor *x)
     keep(t, zn_run_round(t->device, &(struct zn_round_args){.x = tape_use(t, x),
                                                             .type = t->param_type,
                                                             .n_elements = x->n_elements}));
-    zn_arena_next_moment(&t->arena);
+    zn_arena_next_point(&t->arena);
 }
 
 void zn_tape_want_gradient(zn_tape *t, zn_tensor *x)
@@ -181,7 +181,7 @@ void zn_tape_save(zn_tape *t, int64_t index, const zn_tensor *x)
 {
     if (t->status == ZN_OK)
         keep(t, t->hooks->save(t->hooks_self, index, tape_use(t, x), x->n_elements));
-    zn_arena_next_moment(&t->arena);
+    zn_arena_next_point(&t->arena);
 }
 
 void zn_tape_prefetch(zn_tape *t, int64_t index, const zn_tensor *like)
@@ -196,7 +196,7 @@ zn_tensor *zn_tape_load(zn_tape *t, int64_t index, const zn_tensor *like)
     x->wants_gradient = true;
     if (t->status == ZN_OK)
         keep(t, t->hooks->load(t->hooks_self, index, x->address, x->n_elements));
-    zn_arena_next_moment(&t->arena);
+    zn_arena_next_point(&t->arena);
     return x;
 }
 
@@ -233,7 +233,7 @@ static zn_status run_moment(zn_tape *t, struct zn_node *n,
                             zn_status (*run)(zn_tape *, struct zn_node *))
 {
     zn_status status = run(t, n);
-    zn_arena_next_moment(&t->arena);
+    zn_arena_next_point(&t->arena);
     return status;
 }
 

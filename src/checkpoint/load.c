@@ -32,7 +32,7 @@ static zn_status put(const struct loading *l, const zn_param *p, zn_state state,
 /* What is to be read from element `from` on. */
 static struct zn_range next_range(const struct loading *l, const zn_param *p, int64_t from)
 {
-    return l->engine ? zn_engine_brings(l->engine, p, from) : (struct zn_range){from, p->n_elements - from};
+    return l->engine ? zn_engine_owned_range(l->engine, p, from) : (struct zn_range){from, p->n_elements - from};
 }
 
 static zn_status load_tensor(const struct loading *l, const zn_st_file *file, const struct zn_st_tensor *t,

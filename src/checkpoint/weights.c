@@ -126,13 +126,13 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
         struct zn_model_tensor found;
         status = zn_model_files_get(files, folder_name(model, p, style->without_prefix), p->ndim, p->dims,
                                     &found);
-        struct zn_range range = zn_engine_brings(engine, p, 0);
+        struct zn_range range = zn_engine_owned_range(engine, p, 0);
         while (range.n > 0 && status == ZN_OK) {
             int64_t n = range.n < PIECE ? range.n : PIECE;
             status = zn_st_read_f32(found.file, found.tensor, range.first, n, piece);
             if (status == ZN_OK)
                 status = zn_engine_write_state(engine, p, ZN_STATE_MASTER, range.first, piece, n);
-            range = zn_engine_brings(engine, p, range.first + n);
+            range = zn_engine_owned_range(engine, p, range.first + n);
         }
         done += p->n_elements;
         if (status == ZN_OK && progress)

@@ -7,7 +7,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/doctor_facts.h"
-#include "plan/this_machine.h"
+#include "plan/calibrate_machine.h"
 
 struct doctor_flags {
     bool json, measure;
@@ -221,8 +221,8 @@ static zn_status run(const struct doctor_flags *given)
     char *path = NULL;
     ZN_TRY(doctor_facts_read(&facts));
     if (given->measure) {
-        ZN_TRY(zn_this_machine_save(&measured));
-        ZN_TRY(zn_this_machine_path(&path));
+        ZN_TRY(zn_calibration_save(&measured));
+        ZN_TRY(zn_calibration_path(&path));
     }
     print_all(&facts, given->measure ? &measured : NULL, path, given->json);
     free(path);

@@ -33,7 +33,7 @@ static void add_flags(zn_text *t, const struct plan *p, const char *separator)
     const struct zn_engine_options *e = &p->setup.engine;
     zn_text_add(t, "\"stage\":%d,%s\"precision\":\"%s\",%s\"micro-batch\":%lld,%s\"accumulate\":%lld,%s\"seq-len\":%lld",
                 e->stage, separator, zn_dtype_name(e->type), separator, (long long)e->micro_batch, separator,
-                (long long)e->accumulate, separator, (long long)e->time);
+                (long long)e->accumulate, separator, (long long)e->seq_len);
     zn_text_add(t, ",%s\"recompute\":\"%s\",%s\"keep-logits\":\"%s\",%s\"reduce\":\"%s\",%s\"optimizer\":\"%s\"",
                 separator, e->recompute ? "on" : "off", separator, e->keep_logits ? "on" : "off", separator,
                 e->reduce_every ? "every" : "last", separator, e->optimizer->name);

@@ -7,7 +7,7 @@
 #include "checkpoint/weights.h"
 #include "cli/plan.h"
 #include "optim/registry.h"
-#include "plan/this_machine.h"
+#include "plan/calibrate_machine.h"
 
 enum { CONFIG_BYTES = 16 * 1024 * 1024, DEFAULT_TIME = 1024, MAX_RANKS = 1 << 20, DEFAULT_DELAY = 40 };
 
@@ -84,11 +84,11 @@ static zn_status open_cluster(struct plan *p)
     bool found;
     if (strcmp(p->flags->cluster, ZN_THIS_MACHINE) != 0)
         return zn_cluster_load(p->flags->cluster, &p->cluster);
-    ZN_TRY(zn_this_machine_load(&p->cluster, &found));
+    ZN_TRY(zn_calibration_load(&p->cluster, &found));
     if (found)
         return ZN_OK;
     fprintf(stderr, "zinc plan: measuring this machine, once; `zinc doctor --measure` does it again\n");
-    return zn_this_machine_save(&p->cluster);
+    return zn_calibration_save(&p->cluster);
 }
 
 static zn_status set_ranks(struct plan *p)
@@ -117,17 +117,17 @@ static zn_status set_ranks(struct plan *p)
 static zn_status make_model(struct plan *p, zn_json *config)
 {
     zn_model *probe;
-    int64_t time = p->flags->seq_len;
+    int64_t seq_len = p->flags->seq_len;
     ZN_TRY(zn_model_create(config, 1, &probe));
     int64_t most = probe->max_positions;
     zn_model_destroy(probe);
-    if (time == 0)
-        time = most < DEFAULT_TIME ? most : DEFAULT_TIME;
-    if (time > most)
-        return zn_fail(ZN_ERR_USAGE, "--seq-len %lld: the model in %s takes at most %lld", (long long)time,
+    if (seq_len == 0)
+        seq_len = most < DEFAULT_TIME ? most : DEFAULT_TIME;
+    if (seq_len > most)
+        return zn_fail(ZN_ERR_USAGE, "--seq-len %lld: the model in %s takes at most %lld", (long long)seq_len,
                        p->flags->model, (long long)most);
-    p->setup.engine.time = time;
-    return zn_model_create(config, time, &p->model);
+    p->setup.engine.seq_len = seq_len;
+    return zn_model_create(config, seq_len, &p->model);
 }
 
 static void ignore_tensor(void *self, const char *tensor)
@@ -201,7 +201,7 @@ static zn_status make_shape(struct plan *p)
     const struct plan_flags *f = p->flags;
     double count;
     p->has_shape = true;
-    p->setup.engine.time = f->seq_len ? f->seq_len : DEFAULT_TIME;
+    p->setup.engine.seq_len = f->seq_len ? f->seq_len : DEFAULT_TIME;
     p->setup.engine.type = half_type(&p->cluster);
     if (f->largest)
         return ZN_OK;
@@ -213,7 +213,7 @@ static zn_status make_shape(struct plan *p)
     } else {
         p->shape = (struct zn_shape){f->layers, f->hidden, f->heads, f->ffn, f->vocabulary};
     }
-    return zn_shape_model(&p->shape, p->setup.engine.time, &p->model);
+    return zn_shape_model(&p->shape, p->setup.engine.seq_len, &p->model);
 }
 
 /* ---- The engine ---- */

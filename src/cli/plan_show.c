@@ -64,7 +64,7 @@ static void text_head(const struct plan *p)
     printf("%s (%s): %d rank%s on %d node%s\n", p->cluster.name, p->cluster.device.name, s->n_ranks,
            s->n_ranks == 1 ? "" : "s", s->n_nodes, s->n_nodes == 1 ? "" : "s");
     printf("stage %d, %s, %lld × %lld windows of %lld tokens a rank, recompute %s%s%s%s\n", e->stage,
-           zn_dtype_name(e->type), (long long)e->accumulate, (long long)e->micro_batch, (long long)e->time,
+           zn_dtype_name(e->type), (long long)e->accumulate, (long long)e->micro_batch, (long long)e->seq_len,
            e->recompute ? "on" : "off", e->vertical ? ", vertical" : "", e->in_backward ? ", updates in backward" : "",
            e->delay_after >= 0 ? ", delayed updates" : "");
     text_offload(e);

@@ -5,7 +5,7 @@
 
 bool zn_comm_is_launched(void)
 {
-    /* mpirun of Open MPI; of MPICH and its kin, also with one process; any PMIx launcher. */
+    /* mpirun of Open MPI; of MPICH and its relatives, also with one process; any PMIx launcher. */
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK",
                                         "MPI_LOCALNRANKS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

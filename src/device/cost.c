@@ -151,19 +151,19 @@ static cost rope_cost(const struct zn_rope_args *a)
 }
 
 /* Pairs of a query and a key it sees, for one head of one sequence. */
-static double attention_pairs(int64_t time, int64_t window)
+static double attention_pairs(int64_t seq_len, int64_t window)
 {
-    double t = (double)time, w = (double)window;
-    if (window <= 0 || window >= time)
+    double t = (double)seq_len, w = (double)window;
+    if (window <= 0 || window >= seq_len)
         return t * (t + 1.0) / 2.0;
     return w * (w + 1.0) / 2.0 + (t - w) * w;
 }
 
 static cost attention_forward_cost(const struct zn_attention_forward_args *a)
 {
-    double tokens = (double)a->batch * (double)a->time, dim = (double)a->head_dim;
+    double tokens = (double)a->batch * (double)a->seq_len, dim = (double)a->head_dim;
     double heads = (double)a->heads, kv_heads = (double)a->kv_heads;
-    double pairs = attention_pairs(a->past + a->time, a->window) - attention_pairs(a->past, a->window);
+    double pairs = attention_pairs(a->past + a->seq_len, a->window) - attention_pairs(a->past, a->window);
     double past = (double)a->batch * (double)a->past;
     return (cost){
         .flops = 4.0 * (double)a->batch * heads * dim * pairs,
@@ -174,9 +174,9 @@ static cost attention_forward_cost(const struct zn_attention_forward_args *a)
 
 static cost attention_backward_cost(const struct zn_attention_backward_args *a)
 {
-    double tokens = (double)a->batch * (double)a->time, dim = (double)a->head_dim;
+    double tokens = (double)a->batch * (double)a->seq_len, dim = (double)a->head_dim;
     double heads = (double)a->heads, kv_heads = (double)a->kv_heads;
-    double pairs = attention_pairs(a->time, a->window);
+    double pairs = attention_pairs(a->seq_len, a->window);
     double partial = a->heads == a->kv_heads ? 0.0 : 4.0 * heads;
     return (cost){
         .flops = 10.0 * (double)a->batch * heads * dim * pairs,

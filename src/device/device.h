@@ -63,7 +63,7 @@ struct zn_device {
 };
 
 /* Whether it has memory of its own, apart from the host's. */
-static inline bool zn_device_is_apart(const zn_device *device)
+static inline bool zn_device_is_discrete(const zn_device *device)
 {
     return device->ops->copy != NULL;
 }

@@ -224,13 +224,13 @@ struct zn_rope_args {
 };
 
 /* Causal attention with grouped heads. q (batch·time, heads·head_dim), k and v (batch·time,
- * kv_heads·head_dim), out like q, each with its own row stride; lse (batch, heads, time) is
+ * kv_heads·head_dim), out like q, each with its own row stride; lse (batch, heads, seq_len) is
  * log-sum-exp of the scaled scores. Query i sees keys j with j <= i and, when window > 0,
- * i - j < window. head h uses kv head h / (heads / kv_heads). No time × time matrix exists:
+ * i - j < window. head h uses kv head h / (heads / kv_heads). No seq_len × seq_len matrix exists:
  * tiles of ZN_ATTENTION_TILE rows with an online softmax. Where `past` is not 0, k and v have
  * past + time rows for each sequence and query i stands at place past + i among them.
  *
- * With position_ids (batch, time) a sequence is several examples one after another, and each query sees its own
+ * With position_ids (batch, seq_len) a sequence is several examples one after another, and each query sees its own
  * example alone: position_ids[i] counts from 0 within the example, so that query i sees no key before
  * i - position_ids[i]. Tiles that no example needs are left out. `past` is 0 then. */
 enum { ZN_ATTENTION_TILE = 64 };
@@ -238,19 +238,19 @@ enum { ZN_ATTENTION_TILE = 64 };
 struct zn_attention_forward_args {
     zn_addr out, lse, q, k, v;
     zn_addr position_ids; /* int32, may be 0 */
-    int64_t batch, time, past, heads, kv_heads, head_dim;
+    int64_t batch, seq_len, past, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, out_stride;
     int64_t window; /* 0 is none */
     float scale;
 };
 
 /* Gradients of the above. `delta` holds batch·heads·time floats. `partial` holds
- * 2 × batch × heads × time × head_dim floats where heads != kv_heads (dk and dv of each query
+ * 2 × batch × heads × seq_len × head_dim floats where heads != kv_heads (dk and dv of each query
  * head, summed in head order), else it may be 0. dq, dk, dv have the strides of q, k, v. */
 struct zn_attention_backward_args {
     zn_addr dq, dk, dv, d_out, out, lse, q, k, v, delta, partial;
     zn_addr position_ids; /* int32, may be 0 */
-    int64_t batch, time, heads, kv_heads, head_dim;
+    int64_t batch, seq_len, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, out_stride; /* d_out has out's stride */
     int64_t dq_stride, dk_stride, dv_stride;
     int64_t window;

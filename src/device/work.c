@@ -33,10 +33,10 @@ static double unevenness(const struct zn_gemm_args *g, int n_cores)
 }
 
 /* Tiles on the diagonal are computed whole. */
-static double in_tiles(int64_t time, int64_t window)
+static double in_tiles(int64_t seq_len, int64_t window)
 {
-    double t = (double)time, tiles = (double)pieces(time, ZN_ATTENTION_TILE);
-    if (time == 0 || (window > 0 && window < time))
+    double t = (double)seq_len, tiles = (double)pieces(seq_len, ZN_ATTENTION_TILE);
+    if (seq_len == 0 || (window > 0 && window < seq_len))
         return 1;
     return tiles * (tiles + 1) * ZN_ATTENTION_TILE * ZN_ATTENTION_TILE / (t * (t + 1));
 }
@@ -49,8 +49,8 @@ double zn_kernel_work(zn_kernel kernel, const void *args, int n_cores)
     if (kernel == ZN_KERNEL_gemm)
         return cost.flops * unevenness(args, n_cores);
     if (kernel == ZN_KERNEL_attention_forward)
-        return cost.flops * (forward->past ? 1 : in_tiles(forward->time, forward->window));
+        return cost.flops * (forward->past ? 1 : in_tiles(forward->seq_len, forward->window));
     if (kernel == ZN_KERNEL_attention_backward)
-        return cost.flops * in_tiles(backward->time, backward->window);
+        return cost.flops * in_tiles(backward->seq_len, backward->window);
     return cost.flops > 0 ? cost.flops : cost.n_bytes;
 }

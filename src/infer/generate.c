@@ -147,7 +147,7 @@ static zn_status set_up(struct session *s)
     ZN_TRY(zn_comm_agree(s->run.comm, open_inputs(s)));
     ZN_TRY(zn_run_bind(&s->run, o->threads));
     s->engine = (struct zn_engine_options){.micro_batch = 1,
-                                           .time = s->n_prompt < PASS_TOKENS ? (int64_t)s->n_prompt : PASS_TOKENS,
+                                           .seq_len = s->n_prompt < PASS_TOKENS ? (int64_t)s->n_prompt : PASS_TOKENS,
                                            .extends = (int64_t)s->n_prompt + o->max_tokens};
     ZN_TRY(zn_run_plan_parameters(&s->run, &s->engine, o->offload_param,
                                   "fewer --max-tokens help where they or the prompt are many"));
@@ -161,7 +161,7 @@ static zn_status set_up(struct session *s)
 
 static zn_status read_in(struct session *s)
 {
-    int64_t n = (int64_t)s->n_prompt, most = s->engine.time;
+    int64_t n = (int64_t)s->n_prompt, most = s->engine.seq_len;
     for (int64_t at = 0; at < n; at += most) {
         int64_t rows = n - at < most ? n - at : most;
         ZN_TRY(zn_engine_extend(s->run.engine, s->prompt + at, rows, at + rows == n ? s->logits : NULL));

@@ -33,8 +33,8 @@ void zn_arena_touch(zn_arena *arena, int64_t block)
         zn_lifetimes_touch(arena->lifetimes, block);
 }
 
-void zn_arena_next_moment(zn_arena *arena)
+void zn_arena_next_point(zn_arena *arena)
 {
     if (arena->recording)
-        zn_lifetimes_next_moment(arena->lifetimes);
+        zn_lifetimes_next_point(arena->lifetimes);
 }

@@ -21,9 +21,9 @@ void zn_arena_start(zn_arena *arena, zn_lifetimes *lifetimes, bool recording);
  * the lifetimes allow smaller ones, exceeds it) is an internal error: the program has left its trace. */
 zn_status zn_arena_take(zn_arena *arena, size_t n_bytes, int64_t *block, size_t *offset);
 
-/* Says that the block is read or written at this moment. */
+/* Says that the block is read or written at this point. */
 void zn_arena_touch(zn_arena *arena, int64_t block);
 
-void zn_arena_next_moment(zn_arena *arena);
+void zn_arena_next_point(zn_arena *arena);
 
 #endif

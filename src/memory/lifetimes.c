@@ -55,15 +55,15 @@ void zn_lifetimes_touch(zn_lifetimes *l, int64_t block)
     l->blocks[block].last = l->now;
 }
 
-void zn_lifetimes_next_moment(zn_lifetimes *l)
+void zn_lifetimes_next_point(zn_lifetimes *l)
 {
     l->now++;
 }
 
 static zn_status measure_live(zn_lifetimes *l)
 {
-    size_t n_moments = (size_t)l->now + 2;
-    int64_t *change = calloc(n_moments, sizeof *change);
+    size_t n_points = (size_t)l->now + 2;
+    int64_t *change = calloc(n_points, sizeof *change);
     if (!change)
         return zn_fail(ZN_ERR_MEMORY, "no memory to pack the arena");
     for (int64_t i = 0; i < l->n_blocks; i++) {
@@ -71,7 +71,7 @@ static zn_status measure_live(zn_lifetimes *l)
         change[l->blocks[i].last + 1] -= (int64_t)l->blocks[i].n_bytes;
     }
     int64_t live = 0;
-    for (size_t m = 0; m < n_moments; m++) {
+    for (size_t m = 0; m < n_points; m++) {
         live += change[m];
         if ((size_t)live > l->peak_live)
             l->peak_live = (size_t)live;

@@ -21,13 +21,13 @@ enum { ZN_BLOCK_ALIGNMENT = 64 };
 zn_status zn_lifetimes_create(zn_lifetimes **lifetimes); /* the caller destroys */
 void zn_lifetimes_destroy(zn_lifetimes *lifetimes);
 
-/* Recording. A new block is touched at the present moment. */
+/* Recording. A new block is touched at the present point. */
 zn_status zn_lifetimes_add(zn_lifetimes *lifetimes, size_t n_bytes, int64_t *block);
 void zn_lifetimes_touch(zn_lifetimes *lifetimes, int64_t block);
-void zn_lifetimes_next_moment(zn_lifetimes *lifetimes);
+void zn_lifetimes_next_point(zn_lifetimes *lifetimes);
 
 /* Passes that follow may ask for smaller blocks: the same program on less data, whose blocks live
- * at the same moments. */
+ * at the same points. */
 void zn_lifetimes_allow_smaller(zn_lifetimes *lifetimes);
 
 /* Ends the recording and places the blocks. */

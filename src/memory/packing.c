@@ -17,7 +17,7 @@ struct list {
 enum { N_SHIFTS = 2 };
 
 struct packing {
-    int64_t span;      /* moments of a window */
+    int64_t span;      /* points of a window */
     int64_t n_windows; /* for each of the two shifts */
     struct list *windows;
     struct block **entries; /* of all windows */
@@ -26,9 +26,9 @@ struct packing {
     struct block **merged;
 };
 
-static int64_t window_of(const struct packing *p, int shift, int64_t moment)
+static int64_t window_of(const struct packing *p, int shift, int64_t point)
 {
-    return (moment + shift * (p->span / N_SHIFTS)) / p->span;
+    return (point + shift * (p->span / N_SHIFTS)) / p->span;
 }
 
 static struct list *window_at(const struct packing *p, int shift, int64_t window)
@@ -57,21 +57,21 @@ static int64_t count_entries(const struct packing *p, const struct block *blocks
 }
 
 /* The windows with the fewest comparisons, while their lists stay a small multiple of the blocks. */
-static int64_t choose_span(struct packing *p, const struct block *blocks, int64_t n, int64_t n_moments)
+static int64_t choose_span(struct packing *p, const struct block *blocks, int64_t n, int64_t n_points)
 {
     enum { MOST_ENTRIES = 16 };
     double best = HUGE_VAL, cost;
-    int64_t best_span = n_moments, best_entries = 0;
-    for (p->span = 1; p->span < 2 * n_moments; p->span *= 2) {
-        int64_t n_entries = count_entries(p, blocks, n, window_of(p, 1, n_moments) + 1, &cost);
-        if (cost < best && (n_entries <= MOST_ENTRIES * n || p->span >= n_moments)) {
+    int64_t best_span = n_points, best_entries = 0;
+    for (p->span = 1; p->span < 2 * n_points; p->span *= 2) {
+        int64_t n_entries = count_entries(p, blocks, n, window_of(p, 1, n_points) + 1, &cost);
+        if (cost < best && (n_entries <= MOST_ENTRIES * n || p->span >= n_points)) {
             best = cost;
             best_span = p->span;
             best_entries = n_entries;
         }
     }
     p->span = best_span;
-    p->n_windows = window_of(p, 1, n_moments) + 1;
+    p->n_windows = window_of(p, 1, n_points) + 1;
     return best_entries;
 }
 
@@ -98,10 +98,10 @@ static void packing_fini(struct packing *p)
     free(p->merged);
 }
 
-static zn_status packing_init(struct packing *p, const struct block *blocks, int64_t n, int64_t n_moments)
+static zn_status packing_init(struct packing *p, const struct block *blocks, int64_t n, int64_t n_points)
 {
     *p = (struct packing){0};
-    size_t n_entries = (size_t)choose_span(p, blocks, n, n_moments), n_lists = N_SHIFTS * (size_t)p->n_windows;
+    size_t n_entries = (size_t)choose_span(p, blocks, n, n_points), n_lists = N_SHIFTS * (size_t)p->n_windows;
     p->windows = calloc(n_lists, sizeof *p->windows);
     p->entries = calloc(n_entries + 1, sizeof *p->entries);
     p->all.blocks = calloc((size_t)n + 1, sizeof *p->all.blocks);
@@ -199,14 +199,14 @@ static int larger_first(const void *a, const void *b)
     return x < y ? -1 : x > y; /* blocks lie in one array: their order is that of their birth */
 }
 
-zn_status pack_blocks(struct block *blocks, int64_t n_blocks, int64_t n_moments, size_t *peak)
+zn_status pack_blocks(struct block *blocks, int64_t n_blocks, int64_t n_points, size_t *peak)
 {
     size_t n = (size_t)n_blocks, highest = 0;
     struct packing p;
     struct block **order = malloc((n + 1) * sizeof *order);
     if (!order)
         return zn_fail(ZN_ERR_MEMORY, "no memory to pack the arena");
-    zn_status status = packing_init(&p, blocks, n_blocks, n_moments);
+    zn_status status = packing_init(&p, blocks, n_blocks, n_points);
     if (status == ZN_OK) {
         for (size_t i = 0; i < n; i++)
             order[i] = &blocks[i];

@@ -9,11 +9,11 @@
 
 struct block {
     size_t n_bytes, offset;
-    int64_t first, last; /* moments, both included */
+    int64_t first, last; /* points, both included */
 };
 
 /* Sets the offsets: the larger first, each at the lowest place where nothing that lives with it lies. *peak is
- * the end of the highest. Moments are below n_moments. */
-zn_status pack_blocks(struct block *blocks, int64_t n_blocks, int64_t n_moments, size_t *peak);
+ * the end of the highest. Points are below n_points. */
+zn_status pack_blocks(struct block *blocks, int64_t n_blocks, int64_t n_points, size_t *peak);
 
 #endif

@@ -30,7 +30,7 @@ zn_status config_size_or(zn_json *config, const char *key, int64_t fallback, int
 zn_status config_layers(zn_json *config, const char *key, int64_t *value);
 
 /* Makes the model of one architecture. */
-zn_status gpt2_create(zn_json *config, int64_t max_time, zn_model *model);
-zn_status llama_family_create(zn_json *config, int64_t max_time, zn_model *model);
+zn_status gpt2_create(zn_json *config, int64_t max_seq_len, zn_model *model);
+zn_status llama_family_create(zn_json *config, int64_t max_seq_len, zn_model *model);
 
 #endif

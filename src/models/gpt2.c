@@ -152,7 +152,7 @@ static void declare(struct gpt2 *g, struct param_list *list, bool tied)
                    : param_add(list, last, ZN_INIT_NORMAL, std, table, "lm_head.weight");
 }
 
-zn_status gpt2_create(zn_json *config, int64_t max_time, zn_model *model)
+zn_status gpt2_create(zn_json *config, int64_t max_seq_len, zn_model *model)
 {
     struct gpt2 *g = calloc(1, sizeof *g);
     if (!g)
@@ -175,7 +175,7 @@ zn_status gpt2_create(zn_json *config, int64_t max_time, zn_model *model)
     if (status != ZN_OK)
         goto undo_model;
     g->module.n_segments = (int)g->layers + 2;
-    g->module.max_time = max_time ? max_time : g->positions;
+    g->module.max_seq_len = max_seq_len ? max_seq_len : g->positions;
     model->module = &g->module;
     model->max_positions = g->positions;
     model->n_layers = g->layers;

@@ -1,4 +1,4 @@
-/* Llama and its kin: RMS norm, rotary embedding, grouped heads, gated MLP. */
+/* The Llama family: RMS norm, rotary embedding, grouped heads, gated MLP. */
 #include "models/llama.h"
 
 #include <math.h>
@@ -141,12 +141,12 @@ static void declare(struct llama *l, struct param_list *list)
 static zn_status make_tables(struct llama *l)
 {
     int64_t n;
-    bool fits = zn_mul_count(l->module.max_time, l->config.head_dim / 2, &n) && n <= INT64_MAX / 64;
+    bool fits = zn_mul_count(l->module.max_seq_len, l->config.head_dim / 2, &n) && n <= INT64_MAX / 64;
     l->angles = fits ? malloc(2 * (size_t)n * sizeof *l->angles) : NULL;
     if (!l->angles)
         return zn_fail(ZN_ERR_MEMORY, "no memory for rotary tables of %lld positions",
-                       (long long)l->module.max_time);
-    rope_tables(&l->config.rope, l->module.max_time, l->config.head_dim, l->angles, l->angles + n);
+                       (long long)l->module.max_seq_len);
+    rope_tables(&l->config.rope, l->module.max_seq_len, l->config.head_dim, l->angles, l->angles + n);
     l->tables[0] = (zn_constant){"rope.cos", 0, n, l->angles};
     l->tables[1] = (zn_constant){"rope.sin", 1, n, l->angles + n};
     l->module.constants = l->tables;
@@ -165,7 +165,7 @@ static zn_status read_kin(zn_json *config, const char *architecture, struct llam
     return llama_read(config, c);
 }
 
-zn_status llama_family_create(zn_json *config, int64_t max_time, zn_model *model)
+zn_status llama_family_create(zn_json *config, int64_t max_seq_len, zn_model *model)
 {
     struct llama *l = calloc(1, sizeof *l);
     if (!l)
@@ -187,7 +187,7 @@ zn_status llama_family_create(zn_json *config, int64_t max_time, zn_model *model
     l->module.n_params = list.n_params;
     l->module.n_segments = (int)c->layers + 2;
     l->module.vocabulary = c->vocabulary;
-    l->module.max_time = max_time ? max_time : c->positions;
+    l->module.max_seq_len = max_seq_len ? max_seq_len : c->positions;
     status = list.status != ZN_OK ? list.status : make_tables(l);
     if (status != ZN_OK)
         goto undo_model;

@@ -1,4 +1,4 @@
-/* The Llama family: one architecture with switches, and one file for each kin's reading of its
+/* The Llama family: one architecture with switches, and one file for each member's reading of its
  * config. */
 #ifndef ZN_MODELS_LLAMA_H
 #define ZN_MODELS_LLAMA_H
@@ -20,7 +20,7 @@ struct llama_config {
     int64_t *windows; /* for each layer, 0 is none; owned */
 };
 
-/* What every kin has in common; the readers below add their own. */
+/* What every member has in common; the readers below add their own. */
 zn_status llama_config_common(zn_json *config, int64_t default_head_dim, struct llama_config *c);
 zn_status llama_config_rope(zn_json *config, double default_theta, struct rope_config *rope);
 

@@ -12,7 +12,7 @@
 
 static const struct {
     const char *model_type;
-    zn_status (*create)(zn_json *config, int64_t max_time, zn_model *model);
+    zn_status (*create)(zn_json *config, int64_t max_seq_len, zn_model *model);
 } architectures[] = {
     {"gpt2", gpt2_create},           {"llama", llama_family_create},
     {"mistral", llama_family_create}, {"qwen2", llama_family_create},
@@ -34,7 +34,7 @@ static zn_status check_not_quantised(zn_json *config)
     return ZN_ERR_UNSUPPORTED;
 }
 
-zn_status zn_model_create(zn_json *config, int64_t max_time, zn_model **model)
+zn_status zn_model_create(zn_json *config, int64_t max_seq_len, zn_model **model)
 {
     const char *type;
     ZN_TRY(zn_json_get_string(config, "model_type", &type));
@@ -46,7 +46,7 @@ zn_status zn_model_create(zn_json *config, int64_t max_time, zn_model **model)
         if (!m)
             return zn_fail(ZN_ERR_MEMORY, "no memory for a model");
         snprintf(m->architecture, sizeof m->architecture, "%s", type);
-        zn_status status = architectures[i].create(config, max_time, m);
+        zn_status status = architectures[i].create(config, max_seq_len, m);
         if (status != ZN_OK) {
             free(m);
             return status;

@@ -18,7 +18,7 @@ typedef struct zn_model {
 
 /* Reads config.json's root. max_time is the longest sequence that will be run, 0 for
  * max_positions. What is not supported is refused by name. The caller destroys. */
-zn_status zn_model_create(zn_json *config, int64_t max_time, zn_model **model);
+zn_status zn_model_create(zn_json *config, int64_t max_seq_len, zn_model **model);
 void zn_model_destroy(zn_model *model);
 
 /* Whether a tensor of the folder that no parameter claims is known to be needless: mask buffers

@@ -38,7 +38,7 @@ static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_pl
     struct zn_shape shape;
     zn_model *model;
     ZN_TRY(family_shape(family, k, &shape));
-    ZN_TRY(zn_shape_model(&shape, setup->engine.time, &model));
+    ZN_TRY(zn_shape_model(&shape, setup->engine.seq_len, &model));
     trial.model = model;
     zn_status status = leanest_fits(trial, freedom, fits);
     zn_model_destroy(model);
@@ -81,7 +81,7 @@ zn_status zn_plan_largest(struct zn_plan_setup *setup, const struct zn_plan_free
         return zn_fail(ZN_ERR_MEMORY, "--largest: not even the smallest model fits on %d ranks of %s", setup->n_ranks,
                        setup->cluster->name);
     ZN_TRY(family_shape(family, last, shape));
-    ZN_TRY(zn_shape_model(shape, setup->engine.time, &m));
+    ZN_TRY(zn_shape_model(shape, setup->engine.seq_len, &m));
     setup->model = m;
     zn_status status = zn_plan_choose(setup, freedom, prediction);
     if (status != ZN_OK) {

@@ -31,7 +31,7 @@ double plan_device_share(const struct zn_plan_setup *s)
 /* Every activation is a row of one side of a matrix for each token; backward and scratch are some times more. */
 static bool activations_overflow(const struct zn_plan_setup *s)
 {
-    double tokens = (double)s->engine.micro_batch * (double)s->engine.time, sides = (double)s->model->module->vocabulary;
+    double tokens = (double)s->engine.micro_batch * (double)s->engine.seq_len, sides = (double)s->model->module->vocabulary;
     for (int i = 0; i < s->model->module->n_params; i++) {
         const zn_param *p = &s->model->module->params[i];
         if (p->segment > 0)
@@ -59,13 +59,13 @@ zn_status zn_plan_check(const struct zn_plan_setup *s)
     if (c->device.flops[s->engine.type] <= 0)
         return zn_fail(ZN_ERR_USAGE, "--precision %s: the devices of %s have no such matrix products",
                        zn_dtype_name(s->engine.type), c->name);
-    if (s->engine.time > s->model->module->max_time)
-        return zn_fail(ZN_ERR_USAGE, "--seq-len %lld: the model takes at most %lld", (long long)s->engine.time,
-                       (long long)s->model->module->max_time);
+    if (s->engine.seq_len > s->model->module->max_seq_len)
+        return zn_fail(ZN_ERR_USAGE, "--seq-len %lld: the model takes at most %lld", (long long)s->engine.seq_len,
+                       (long long)s->model->module->max_seq_len);
     if (states_overflow(s) || activations_overflow(s))
         return zn_fail(ZN_ERR_USAGE, "a model of %.4g parameters with batches of %lld × %lld tokens is beyond 2^63 bytes",
                        (double)zn_model_n_elements(s->model), (long long)s->engine.micro_batch,
-                       (long long)s->engine.time);
+                       (long long)s->engine.seq_len);
     return ZN_OK;
 }
 
@@ -168,7 +168,7 @@ static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, 
 {
     struct zn_plan_setup apart = *setup;
     const struct zn_plan_setup *s = &apart;
-    apart.engine.is_apart = !setup->cluster->device.is_host;
+    apart.engine.is_discrete = !setup->cluster->device.is_host;
     zn_engine_plan plan = {0};
     struct zn_prediction p = {.bound = ZN_BOUND_MEMORY};
     ZN_TRY(zn_plan_check(s));

@@ -23,9 +23,9 @@ static void count_matrices(const zn_model *model, double *blocks, double *head)
 static double step_flops(const struct zn_plan_setup *s)
 {
     const struct zn_engine_options *o = &s->engine;
-    double blocks, head, time = (double)o->time, tokens = (double)o->micro_batch * time;
+    double blocks, head, seq_len = (double)o->seq_len, tokens = (double)o->micro_batch * seq_len;
     count_matrices(s->model, &blocks, &head);
-    double attention = 2 * tokens * (time + 1) * (double)s->model->hidden * (double)s->model->n_layers;
+    double attention = 2 * tokens * (seq_len + 1) * (double)s->model->hidden * (double)s->model->n_layers;
     double forward = 2 * tokens * blocks + attention, backward = 4 * tokens * blocks + 2.5 * attention;
     double ends = (o->keep_logits ? 6 : 8) * tokens * head;
     return (double)o->accumulate * (forward * (o->recompute ? 2 : 1) + backward + ends);
@@ -130,7 +130,7 @@ void plan_predict_seconds(const struct zn_plan_setup *s, struct zn_prediction *p
     p->near = p->gather + p->reduce - p->far;
     p->io = io_seconds(s, p);
     p->step = larger(larger(p->compute, p->communication - exposed), p->io) + exposed;
-    double tokens = (double)s->engine.micro_batch * (double)s->engine.time * (double)s->engine.accumulate;
+    double tokens = (double)s->engine.micro_batch * (double)s->engine.seq_len * (double)s->engine.accumulate;
     p->tokens_per_second = tokens * s->n_ranks / p->step;
     p->flops_per_device = p->flops / p->step;
     p->efficiency = p->flops_per_device / peak;

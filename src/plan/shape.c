@@ -39,9 +39,9 @@ zn_status zn_count_parse(const char *text, const char *what, double *count)
                    zn_shown(text).text);
 }
 
-static double positions_of(int64_t time)
+static double positions_of(int64_t seq_len)
 {
-    return time > 1024 ? (double)time : 1024;
+    return seq_len > 1024 ? (double)seq_len : 1024;
 }
 
 static double inner_of(const struct zn_shape *s)
@@ -49,11 +49,11 @@ static double inner_of(const struct zn_shape *s)
     return s->inner ? (double)s->inner : 4.0 * (double)s->hidden;
 }
 
-double zn_shape_parameters(const struct zn_shape *s, int64_t time)
+double zn_shape_parameters(const struct zn_shape *s, int64_t seq_len)
 {
     double h = (double)s->hidden, inner = inner_of(s);
     double block = 4 * h * h + 2 * h * inner + 9 * h + inner;
-    return (double)s->layers * block + ((double)s->vocabulary + positions_of(time) + 2) * h;
+    return (double)s->layers * block + ((double)s->vocabulary + positions_of(seq_len) + 2) * h;
 }
 
 /* ---- By the number of parameters ---- */
@@ -139,32 +139,32 @@ zn_status zn_shape_near(double n_parameters, int64_t vocabulary, struct zn_shape
 
 /* ---- The model ---- */
 
-static zn_status check(const struct zn_shape *s, int64_t time)
+static zn_status check(const struct zn_shape *s, int64_t seq_len)
 {
     if (s->layers < 1 || s->layers > ZN_SHAPE_LAYERS)
         return zn_fail(ZN_ERR_USAGE, "--layers %lld: from 1 to %d", (long long)s->layers, ZN_SHAPE_LAYERS);
     if (s->hidden < 1 || s->hidden > INT32_MAX || s->heads < 1 || s->inner < 0 || s->inner > INT32_MAX ||
-        s->vocabulary < 1 || s->vocabulary > INT32_MAX || time < 1 || time > INT32_MAX)
+        s->vocabulary < 1 || s->vocabulary > INT32_MAX || seq_len < 1 || seq_len > INT32_MAX)
         return zn_fail(ZN_ERR_USAGE, "sizes of a shape are from 1 to %d", INT32_MAX);
     if (s->hidden % s->heads != 0)
         return zn_fail(ZN_ERR_USAGE, "--heads %lld does not divide --hidden %lld", (long long)s->heads,
                        (long long)s->hidden);
-    double n = zn_shape_parameters(s, time);
+    double n = zn_shape_parameters(s, seq_len);
     if (n * STATE_BYTES >= 0x1p63)
         return zn_fail(ZN_ERR_USAGE, "--layers %lld --hidden %lld: %.4g parameters have states beyond 2^63 bytes",
                        (long long)s->layers, (long long)s->hidden, n);
     return ZN_OK;
 }
 
-zn_status zn_shape_model(const struct zn_shape *s, int64_t time, zn_model **model)
+zn_status zn_shape_model(const struct zn_shape *s, int64_t seq_len, zn_model **model)
 {
     zn_json *config;
     zn_text text;
-    ZN_TRY(check(s, time));
+    ZN_TRY(check(s, seq_len));
     zn_text_init(&text);
     zn_text_add(&text, "{\"model_type\":\"gpt2\",\"vocab_size\":%lld,\"n_embd\":%lld,\"n_layer\":%lld,\"n_head\":%lld",
                 (long long)s->vocabulary, (long long)s->hidden, (long long)s->layers, (long long)s->heads);
-    zn_text_add(&text, ",\"n_positions\":%.0f,\"embd_pdrop\":0,\"attn_pdrop\":0,\"resid_pdrop\":0", positions_of(time));
+    zn_text_add(&text, ",\"n_positions\":%.0f,\"embd_pdrop\":0,\"attn_pdrop\":0,\"resid_pdrop\":0", positions_of(seq_len));
     if (s->inner)
         zn_text_add(&text, ",\"n_inner\":%lld", (long long)s->inner);
     zn_text_add(&text, "}");
@@ -172,7 +172,7 @@ zn_status zn_shape_model(const struct zn_shape *s, int64_t time, zn_model **mode
     if (status == ZN_OK)
         status = zn_json_load_buffer(text.data, text.n_bytes, "the shape", &config);
     if (status == ZN_OK) {
-        status = zn_model_create(config, time, model);
+        status = zn_model_create(config, seq_len, model);
         zn_json_destroy(config);
     }
     zn_text_fini(&text);

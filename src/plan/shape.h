@@ -16,8 +16,8 @@ enum { ZN_SHAPE_VOCABULARY = 50257, ZN_SHAPE_LAYERS = 1000 };
 /* A number as people write it: 124M, 1.5B, 1T, 7e9. `what` names the flag in the error. */
 zn_status zn_count_parse(const char *text, const char *what, double *count);
 
-/* Of the model made of the shape for sequences of `time`: 12·layers·hidden² and the rest. */
-double zn_shape_parameters(const struct zn_shape *shape, int64_t time);
+/* Of the model made of the shape for sequences of `seq_len`: 12·layers·hidden² and the rest. */
+double zn_shape_parameters(const struct zn_shape *shape, int64_t seq_len);
 
 /* A shape near those of the papers with about this many parameters: layers and heads are interpolated between
  * theirs, hidden is a multiple of 128 that heads divides. Within 2% of one of theirs it is that one. */
@@ -25,6 +25,6 @@ zn_status zn_shape_near(double n_parameters, int64_t vocabulary, struct zn_shape
 
 /* The model, without weights; the caller destroys it. Sizes that make no model, or states beyond 2^63 bytes,
  * are refused. */
-zn_status zn_shape_model(const struct zn_shape *shape, int64_t time, zn_model **model);
+zn_status zn_shape_model(const struct zn_shape *shape, int64_t seq_len, zn_model **model);
 
 #endif

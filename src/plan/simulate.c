@@ -39,7 +39,7 @@ static zn_status create_host(struct sim *s, const struct zn_sim_machine *m, cons
     struct zn_sim_rates one_core = m->device;
     if (!zn_placement_wants_host(o))
         return ZN_OK;
-    if (o->is_apart || m->cores == 0)
+    if (o->is_discrete || m->cores == 0)
         return zn_device_create_sim(&s->ledger, &s->clock, &m->host, &s->world.host);
     double part = m->cores > 1 ? 1 / m->cores : 1;
     one_core.n_cores = 1;
@@ -68,7 +68,7 @@ static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, c
 {
     *s = (struct sim){0};
     struct zn_sim_rates device = machine->device;
-    if (!o->is_apart)
+    if (!o->is_discrete)
         device.link_bytes = 0;
     zn_clock_init_virtual(&s->clock);
     zn_ledger_init(&s->ledger);
@@ -168,7 +168,7 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
 {
     struct sim s;
     zn_engine *engine = NULL;
-    size_t n_tokens = (size_t)(options->micro_batch * options->time);
+    size_t n_tokens = (size_t)(options->micro_batch * options->seq_len);
     int32_t *tokens = calloc(n_tokens, sizeof *tokens);
     struct zn_micro_batch *batches = calloc((size_t)options->accumulate, sizeof *batches);
     zn_status status = ZN_OK;

@@ -160,7 +160,7 @@ static zn_status place_buffers(zn_gathers *t, const size_t *n_bytes, size_t shar
             if (end_of(&t->gathers[g], fetch) >= i)
                 zn_lifetimes_touch(lifetimes, g);
         }
-        zn_lifetimes_next_moment(lifetimes);
+        zn_lifetimes_next_point(lifetimes);
     }
     if (status == ZN_OK)
         status = zn_lifetimes_pack(lifetimes);

@@ -23,7 +23,7 @@ struct unit_gradient {
     int64_t prior_block;
     int prior_read; /* its instruction */
     enum progress progress;
-    int64_t since; /* the moment at which it entered the present part of its way */
+    int64_t since; /* how many units were complete when it entered the present part of its way */
     int done;      /* the instruction whose end it waits for, or -1 */
 };
 
@@ -76,7 +76,7 @@ void gradient_depart(struct reduction_pass *p, int unit, int done);
 void gradient_update(struct reduction_pass *p, int unit, struct zn_span gradient);
 
 /* A unit is complete: what entered its present part before goes on. */
-void gradients_next_moment(struct reduction_pass *p);
+void gradients_advance(struct reduction_pass *p);
 
 /* The unit's gradient is where it stays. */
 void gradient_settle(struct reduction_pass *p, int unit);

@@ -117,7 +117,7 @@ static void add_batch(const struct zn_engine_options *o, zn_engine_plan *plan)
 {
     const struct zn_placement *p = &plan->placement;
     size_t n_batches = o->vertical ? (size_t)o->accumulate : 1;
-    size_t n_bytes = n_batches * (size_t)(o->micro_batch * o->time) * sizeof(int32_t);
+    size_t n_bytes = n_batches * (size_t)(o->micro_batch * o->seq_len) * sizeof(int32_t);
     add_buffer(plan, ZN_BUFFER_IDS, "ids", ZN_TIER_DEVICE, n_bytes);
     add_buffer(plan, ZN_BUFFER_TARGETS, "targets", ZN_TIER_DEVICE, o->extends ? 0 : n_bytes);
     add_buffer(plan, ZN_BUFFER_POSITION_IDS, "position ids", ZN_TIER_DEVICE, o->has_examples ? n_bytes : 0);

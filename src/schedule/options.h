@@ -23,15 +23,15 @@ struct zn_engine_options {
     int stage;      /* 0 … 3 */
     zn_dtype type;  /* working precision: of parameters, and of gradients between ranks; else that of parameters alone */
     bool reduce_every; /* gradients are reduced every micro-batch (always at stages 2 and 3) */
-    int64_t micro_batch, time; /* of this rank; the most tokens a sequence has */
-    bool has_examples;         /* batches say where the examples of a sequence begin, and may be shorter than `time` */
-    int64_t extends; /* passes add to one sequence of at most so many tokens, `time` of them at once; 0: they do not */
+    int64_t micro_batch, seq_len; /* of this rank; the most tokens a sequence has */
+    bool has_examples;         /* batches say where the examples of a sequence begin, and may be shorter than `seq_len` */
+    int64_t extends; /* passes add to one sequence of at most so many tokens, `seq_len` of them at once; 0: they do not */
     int64_t accumulate;
     bool recompute, keep_logits;
     size_t prefetch_bytes, reuse_bytes; /* stage 3: see gathers.h */
     size_t persist_bytes; /* stage 3: units up to this size stay gathered */
     struct zn_offload offload;
-    bool is_apart;        /* the device has memory of its own, and the host a device for updates */
+    bool is_discrete;        /* the device has memory of its own, and the host a device for updates */
     size_t tile_bytes;    /* parameters above this are split into tile units; 0: none */
     size_t host_cache;    /* optimizer on NVMe: bytes of its states that stay in memory */
     bool vertical;        /* all micro-batches of a segment before the next segment; with recompute */

@@ -11,7 +11,7 @@ void gradient_enter(struct reduction_pass *p, int unit, enum progress progress, 
 {
     struct unit_gradient *g = &p->units[unit];
     g->progress = progress;
-    g->since = p->moment;
+    g->since = p->n_completed;
     g->done = done;
 }
 
@@ -92,22 +92,22 @@ static void forget_idle(struct reduction_pass *p)
     p->n_under_way = n;
 }
 
-/* Brings all that entered their present part a moment ago a part further, in the order of units. Moments count completed units,
- * never time: all ranks wait for the same. One rank's sums need no time. */
-void gradients_next_moment(struct reduction_pass *p)
+/* Brings all that entered their present part a unit ago a part further, in the order of units. Completed units count, never
+ * time: all ranks wait for the same. One rank's sums need no time. */
+void gradients_advance(struct reduction_pass *p)
 {
     for (int i = 0; i < p->n_under_way; i++) {
         int unit = p->under_way[i];
         struct unit_gradient *g = &p->units[unit];
         int64_t age = placement_of(p)->n_ranks == 1 ? 0 : 1;
-        if (g->progress == REDUCING && g->since <= p->moment - age)
+        if (g->progress == REDUCING && g->since <= p->n_completed - age)
             go_on(p, unit);
-        if (g->progress >= STORING && g->since <= p->moment - 1)
+        if (g->progress >= STORING && g->since <= p->n_completed - 1)
             go_on(p, unit);
     }
     forget_idle(p);
-    p->moment++;
-    zn_arena_next_moment(&p->slots);
+    p->n_completed++;
+    zn_arena_next_point(&p->slots);
 }
 
 /* The unit's gradient is where it stays. */

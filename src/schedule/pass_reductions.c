@@ -227,7 +227,7 @@ static void complete(struct reduction_pass *p, int unit)
     else if (p->is_last_pass)
         end_in_place(p, unit);
     if (!placement_of(p)->updates_in_backward) /* else the segment still uses the parameters */
-        gradients_next_moment(p);
+        gradients_advance(p);
 }
 
 zn_status reduction_pass_close(struct reduction_pass *p, int part)
@@ -249,7 +249,7 @@ zn_status reduction_pass_close(struct reduction_pass *p, int part)
 void reduction_pass_backward_end(struct reduction_pass *p)
 {
     if (placement_of(p)->updates_in_backward)
-        gradients_next_moment(p);
+        gradients_advance(p);
 }
 
 /* What is still under way lives to the end of the pass. */

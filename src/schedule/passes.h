@@ -93,7 +93,7 @@ struct reduction_pass {
     int64_t tied_elements;
     int *under_way, n_under_way; /* units whose gradients are, in the order of units */
     zn_arena slots;
-    int64_t moment; /* units completed since the pass began */
+    int64_t n_completed; /* units completed since the pass began */
     bool is_last_pass;
     int next_bucket;
     size_t add_used, add_bytes;

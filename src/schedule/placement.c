@@ -13,17 +13,17 @@ static bool waits_for_drives(const struct zn_offload *off)
 
 bool zn_placement_wants_host(const struct zn_engine_options *o)
 {
-    return o->trains && (o->is_apart || o->in_backward || o->delay_after >= 0 || waits_for_drives(&o->offload));
+    return o->trains && (o->is_discrete || o->in_backward || o->delay_after >= 0 || waits_for_drives(&o->offload));
 }
 
 /* On a discrete device states are updated where they are: what an update reads and writes is on one side of the link. */
 static zn_status check(const struct zn_engine_options *o, int n_ranks)
 {
     const struct zn_offload *off = &o->offload;
-    bool leaves = is_nvme(off->gradients) || (o->is_apart && off->gradients != ZN_TIER_DEVICE);
+    bool leaves = is_nvme(off->gradients) || (o->is_discrete && off->gradients != ZN_TIER_DEVICE);
     if (o->trains && leaves && !o->reduce_every && !o->vertical && o->accumulate > 1)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: gradients that leave memory are summed every micro-batch");
-    if (!o->is_apart || !o->trains)
+    if (!o->is_discrete || !o->trains)
         return ZN_OK;
     bool away = off->optimizer != ZN_TIER_DEVICE;
     if (away != (off->gradients != ZN_TIER_DEVICE))
@@ -46,8 +46,8 @@ static void place_parameters(const struct zn_engine_options *o, struct zn_placem
 {
     zn_tier tier = o->offload.parameters;
     bool is_swapped = is_nvme(tier), is_single = p->n_ranks == 1;
-    p->copies_parameters = o->is_apart && tier != ZN_TIER_DEVICE;
-    p->returns_parameters = o->is_apart && o->offload.optimizer != ZN_TIER_DEVICE && !p->copies_parameters;
+    p->copies_parameters = o->is_discrete && tier != ZN_TIER_DEVICE;
+    p->returns_parameters = o->is_discrete && o->offload.optimizer != ZN_TIER_DEVICE && !p->copies_parameters;
     bool is_whole = (o->stage < 3 || is_single) && !is_swapped && !p->copies_parameters;
     p->parameters = (struct zn_home){form_of(is_whole), tier, p->copies_parameters};
     p->gathers_parameters = !is_whole;
@@ -58,7 +58,7 @@ static void place_parameters(const struct zn_engine_options *o, struct zn_placem
 static void place_gradients(const struct zn_engine_options *o, struct zn_placement *p)
 {
     zn_tier tier = o->offload.gradients;
-    p->offloads_gradients = o->is_apart && tier != ZN_TIER_DEVICE;
+    p->offloads_gradients = o->is_discrete && tier != ZN_TIER_DEVICE;
     bool is_whole = (o->stage < 2 || p->n_ranks == 1) && !is_nvme(tier) && !p->offloads_gradients;
     p->gradients = (struct zn_home){form_of(is_whole), tier, p->offloads_gradients};
     p->reduces_gradients = p->n_ranks > 1 || o->type != ZN_F32;
@@ -85,7 +85,7 @@ zn_status zn_placement_resolve(const struct zn_engine_options *o, int n_ranks, s
     ZN_TRY(check(o, n_ranks));
     if (o->trains)
         ZN_TRY(zn_optimizer_check(o->optimizer));
-    struct zn_placement p = {.n_ranks = n_ranks, .type = o->type, .trains = o->trains, .is_discrete = o->is_apart};
+    struct zn_placement p = {.n_ranks = n_ranks, .type = o->type, .trains = o->trains, .is_discrete = o->is_discrete};
     place_parameters(o, &p);
     place_gradients(o, &p);
     place_states(o, &p);

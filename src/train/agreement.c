@@ -70,7 +70,7 @@ static void add_options(struct fingerprint *f, const struct zn_train_options *o,
     add(f, "--micro-batch", "%lld", (long long)e->micro_batch);
     add(f, "--accumulate", "%lld", (long long)e->accumulate);
     add(f, "--packing", "%s %d", o->packing ? o->packing : "", o->truncate_rows);
-    add(f, "--seq-len", "%lld", (long long)e->time);
+    add(f, "--seq-len", "%lld", (long long)e->seq_len);
     add(f, "--prefetch-bytes", "%zu %zu", e->prefetch_bytes, e->reuse_bytes);
     add(f, "--persist-below", "%zu", e->persist_bytes);
     add(f, "--offload-optimizer", "%d", e->offload.optimizer);

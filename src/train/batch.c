@@ -3,20 +3,20 @@
 
 #include <stdlib.h>
 
-zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t max_time)
+zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t max_seq_len)
 {
-    size_t n = (size_t)(rows * max_time);
-    *batch = (struct zn_host_batch){.rows = rows, .max_time = max_time};
+    size_t n = (size_t)(rows * max_seq_len);
+    *batch = (struct zn_host_batch){.rows = rows, .max_seq_len = max_seq_len};
     batch->ids = calloc(n, sizeof(int32_t));
     batch->targets = calloc(n, sizeof(int32_t));
     batch->position_ids = calloc(n, sizeof(int32_t));
-    batch->window = calloc((size_t)max_time + 1, sizeof(int32_t));
-    batch->counts = calloc((size_t)max_time + 1, 1);
+    batch->window = calloc((size_t)max_seq_len + 1, sizeof(int32_t));
+    batch->counts = calloc((size_t)max_seq_len + 1, 1);
     if (batch->ids && batch->targets && batch->position_ids && batch->window && batch->counts)
         return ZN_OK;
     zn_host_batch_fini(batch);
     return zn_fail(ZN_ERR_MEMORY, "no memory for a batch of %lld × %lld tokens", (long long)rows,
-                   (long long)max_time);
+                   (long long)max_seq_len);
 }
 
 void zn_host_batch_fini(struct zn_host_batch *batch)
@@ -31,7 +31,7 @@ void zn_host_batch_fini(struct zn_host_batch *batch)
 
 static void ignore_row(const struct zn_window_row *row)
 {
-    for (int64_t t = 0; t < row->time; t++) {
+    for (int64_t t = 0; t < row->seq_len; t++) {
         row->ids[t] = row->position_ids[t] = 0;
         row->targets[t] = -1;
     }
@@ -39,18 +39,18 @@ static void ignore_row(const struct zn_window_row *row)
 
 zn_status zn_host_batch_fill(struct zn_host_batch *batch, const zn_windows *windows, const int64_t *which)
 {
-    batch->time = 1;
+    batch->seq_len = 1;
     batch->n_tokens = batch->n_targets = 0;
     batch->has_examples = zn_windows_has_examples(windows);
     for (int64_t r = 0; r < batch->rows; r++) {
-        int64_t time = which[r] >= 0 ? zn_windows_time(windows, which[r]) : 1;
-        batch->time = time > batch->time ? time : batch->time;
+        int64_t seq_len = which[r] >= 0 ? zn_windows_time(windows, which[r]) : 1;
+        batch->seq_len = seq_len > batch->seq_len ? seq_len : batch->seq_len;
     }
     if (!batch->has_examples) /* ranks without a window take part with an empty one */
-        batch->time = batch->max_time;
+        batch->seq_len = batch->max_seq_len;
     for (int64_t r = 0; r < batch->rows; r++) {
-        int64_t at = r * batch->time, n_tokens = 0;
-        const struct zn_window_row row = {.time = batch->time,
+        int64_t at = r * batch->seq_len, n_tokens = 0;
+        const struct zn_window_row row = {.seq_len = batch->seq_len,
                                           .ids = batch->ids + at,
                                           .targets = batch->targets + at,
                                           .position_ids = batch->position_ids + at,
@@ -62,7 +62,7 @@ zn_status zn_host_batch_fill(struct zn_host_batch *batch, const zn_windows *wind
             ignore_row(&row);
         batch->n_tokens += n_tokens;
     }
-    for (int64_t i = 0; i < batch->rows * batch->time; i++)
+    for (int64_t i = 0; i < batch->rows * batch->seq_len; i++)
         batch->n_targets += batch->targets[i] >= 0;
     return ZN_OK;
 }
@@ -72,5 +72,5 @@ struct zn_micro_batch zn_host_batch_view(const struct zn_host_batch *batch)
     return (struct zn_micro_batch){.ids = batch->ids,
                                    .targets = batch->targets,
                                    .position_ids = batch->has_examples ? batch->position_ids : NULL,
-                                   .time = batch->time};
+                                   .seq_len = batch->seq_len};
 }

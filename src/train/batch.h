@@ -6,18 +6,18 @@
 #include "zero/engine.h"
 
 struct zn_host_batch {
-    int64_t rows, max_time;
-    int32_t *ids, *targets, *position_ids; /* (rows, time); target -1: does not count */
+    int64_t rows, max_seq_len;
+    int32_t *ids, *targets, *position_ids; /* (rows, seq_len); target -1: does not count */
     int32_t *window;                       /* max_time + 1 */
     uint8_t *counts;                       /* max_time + 1 */
     /* Of what it holds. */
-    int64_t time;      /* of its longest window */
+    int64_t seq_len;      /* of its longest window */
     int64_t n_tokens;  /* places that are no padding */
     int64_t n_targets; /* that count */
     bool has_examples;
 };
 
-zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t max_time);
+zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t max_seq_len);
 void zn_host_batch_fini(struct zn_host_batch *batch);
 
 /* Row r ← window which[r]; -1: a row that counts for nothing. Blocks on files. */

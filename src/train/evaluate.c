@@ -43,7 +43,7 @@ static zn_status evaluate_share(struct zn_run *run, const struct zn_engine_optio
 {
     int64_t rows = options->micro_batch, round = rows * zn_comm_n_ranks(run->comm);
     struct zn_host_batch batch;
-    ZN_TRY(zn_host_batch_init(&batch, rows, options->time));
+    ZN_TRY(zn_host_batch_init(&batch, rows, options->seq_len));
     int64_t *which = calloc((size_t)rows, sizeof *which);
     zn_status status = which ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for an evaluation");
     for (int64_t start = 0; start < zn_windows_n(windows) && status == ZN_OK; start += round)
@@ -124,7 +124,7 @@ static int64_t default_seq_len(const struct zn_run *run, const struct zn_data *d
 static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *o, int64_t *seq_len, struct zn_data *data,
                               zn_windows **windows)
 {
-    struct zn_windows_options options = {.truncate = o->truncate_rows, .max_time = run->model->max_positions, .what = "--data"};
+    struct zn_windows_options options = {.truncate = o->truncate_rows, .max_seq_len = run->model->max_positions, .what = "--data"};
     ZN_TRY(zn_packing_parse(o->packing, &options.packing));
     const struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .may_encode = true,
                                          .packing = options.packing};
@@ -132,7 +132,7 @@ static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *
     ZN_TRY(zn_packing_check(o->packing, o->truncate_rows, zn_examples_n(data->examples) > 0));
     if (o->seq_len == 0)
         *seq_len = default_seq_len(run, data, *seq_len);
-    options.time = *seq_len;
+    options.seq_len = *seq_len;
     ZN_TRY(zn_windows_create(run, data, &options, windows));
     run->data_bytes = zn_examples_bytes(data->examples) + zn_windows_bytes(*windows);
     return zn_run_set_seq_len(run, *seq_len);
@@ -153,10 +153,10 @@ static zn_status open_inputs(struct evaluation *e)
     ZN_TRY(zn_run_find_model(&e->run, &o->model));
     e->run.rows = (struct zn_row_options){.map = o->map, .n_map = o->n_map};
     e->run.byte_tokenizer = o->byte_tokenizer;
-    e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .time = o->seq_len};
-    ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.time));
+    e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .seq_len = o->seq_len};
+    ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.seq_len));
     ZN_TRY(zn_run_measure(&e->run, o->threads, o->memory_limit));
-    ZN_TRY(open_windows(&e->run, o, &e->engine.time, &e->data, &e->windows));
+    ZN_TRY(open_windows(&e->run, o, &e->engine.seq_len, &e->data, &e->windows));
     e->engine.has_examples = zn_windows_has_examples(e->windows);
     return ZN_OK;
 }

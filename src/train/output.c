@@ -121,7 +121,7 @@ void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_tra
     add_string(t, "output_dtype", zn_dtype_name(run->style.dtype));
     add_string(t, "precision", o->precision);
     zn_text_add(t, ",\n  \"steps\": %lld,\n  \"micro_batch\": %lld,\n  \"accumulate\": %lld,\n  \"seq_len\": %lld",
-                (long long)o->steps, (long long)e->micro_batch, (long long)e->accumulate, (long long)e->time);
+                (long long)o->steps, (long long)e->micro_batch, (long long)e->accumulate, (long long)e->seq_len);
     add_string(t, "packing", o->packing);
     zn_text_add(t, ",\n  \"truncate_rows\": %s", o->truncate_rows ? "true" : "false");
     add_string(t, "optimizer", o->optimizer);

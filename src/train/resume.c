@@ -46,7 +46,7 @@ static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s has an update of --delayed-update pending, which this run does not have",
                        c->folder);
     ZN_TRY(check_int(c, "--seed", (int64_t)state->seed, (int64_t)o->seed));
-    ZN_TRY(check_int(c, "--seq-len", state->seq_len, s->setup.engine->time));
+    ZN_TRY(check_int(c, "--seq-len", state->seq_len, s->setup.engine->seq_len));
     if (state->shuffle != o->shuffle)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with %s data, this run has them %s", c->folder,
                        state->shuffle ? "shuffled" : "unshuffled", o->shuffle ? "shuffled" : "in their order");

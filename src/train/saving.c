@@ -45,7 +45,7 @@ static struct zn_run_state state_at(const zn_saving *s, int64_t step, int64_t n_
                                  .n_skipped = n_skipped,
                                  .n_windows = setup->order->n_windows,
                                  .consumed = zn_saving_consumed(s, step),
-                                 .seq_len = setup->engine->time,
+                                 .seq_len = setup->engine->seq_len,
                                  .data_hash = setup->data->hash,
                                  .packing = *setup->packing,
                                  .truncate_rows = setup->options->truncate_rows,

@@ -21,7 +21,7 @@ static void report_plan(const struct training *t, const struct zn_room *room)
         .n_parameters = zn_model_n_elements(run->model),
         .steps = t->options.steps,
         .tokens_per_step =
-            t->engine.micro_batch * t->engine.accumulate * t->engine.time * zn_comm_n_ranks(run->comm),
+            t->engine.micro_batch * t->engine.accumulate * t->engine.seq_len * zn_comm_n_ranks(run->comm),
         .memory_limit = run->memory_limit,
         .recompute = t->engine.recompute,
         .vertical = t->engine.vertical,
@@ -53,7 +53,7 @@ static zn_status make_batches(struct training *t)
     if (!t->batches || !t->views || !t->which)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)t->engine.accumulate);
     for (int64_t a = 0; a < t->engine.accumulate; a++)
-        ZN_TRY(zn_host_batch_init(&t->batches[a], t->engine.micro_batch, t->engine.time));
+        ZN_TRY(zn_host_batch_init(&t->batches[a], t->engine.micro_batch, t->engine.seq_len));
     return ZN_OK;
 }
 
@@ -84,12 +84,12 @@ static zn_status open_inputs(struct training *t)
 {
     struct zn_train_options *o = &t->options;
     struct zn_run *run = &t->run;
-    t->engine.time = o->seq_len;
+    t->engine.seq_len = o->seq_len;
     ZN_TRY(settings_resolve(t));
     run->byte_tokenizer = o->byte_tokenizer;
     ZN_TRY(zn_run_find_model(run, &o->model));
     ZN_TRY(zn_run_hold_files(run, o->model));
-    ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.time));
+    ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.seq_len));
     ZN_TRY(settings_resolve_model(t));
     ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
     if (zn_comm_rank(run->comm) == 0)
@@ -100,10 +100,10 @@ static zn_status open_inputs(struct training *t)
 static zn_status open_windows(struct training *t, const struct zn_data_options *from, const char *what,
                               struct zn_data *data, zn_windows **windows)
 {
-    const struct zn_windows_options options = {.time = t->engine.time,
+    const struct zn_windows_options options = {.seq_len = t->engine.seq_len,
                                                .packing = t->packing,
                                                .truncate = t->options.truncate_rows,
-                                               .max_time = t->run.model->max_positions,
+                                               .max_seq_len = t->run.model->max_positions,
                                                .what = what};
     ZN_TRY(zn_run_open_data(&t->run, from, data));
     ZN_TRY(zn_windows_create(&t->run, data, &options, windows));
@@ -112,7 +112,7 @@ static zn_status open_windows(struct training *t, const struct zn_data_options *
     if (zn_windows_has_examples(*windows))
         zn_run_note(&t->run, "%s: %lld examples in %lld windows of at most %lld tokens, %.0f%% filled", what,
                     (long long)zn_windows_n_examples(*windows), (long long)zn_windows_n_packed(*windows),
-                    (long long)t->engine.time, 100 * zn_windows_filled(*windows));
+                    (long long)t->engine.seq_len, 100 * zn_windows_filled(*windows));
     return ZN_OK;
 }
 

@@ -44,12 +44,12 @@ static zn_status measure_example(zn_windows *w, int64_t i, struct tally *tally)
         return ZN_OK;
     }
     tally->longest = size + 1 > tally->longest ? size + 1 : tally->longest;
-    if (size > w->options.time) {
+    if (size > w->options.seq_len) {
         if (!w->options.truncate) {
             tally->n_too_long++;
             return ZN_OK;
         }
-        size = w->options.time;
+        size = w->options.seq_len;
         tally->n_cut++;
         ZN_TRY(count_targets(examples, i, size + 1, &n_targets));
         if (n_targets == 0) {
@@ -65,14 +65,14 @@ static zn_status measure_example(zn_windows *w, int64_t i, struct tally *tally)
 static zn_status fail_too_long(const zn_windows *w, const struct tally *t)
 {
     long long n = (long long)t->n_too_long, all = (long long)zn_examples_n(w->data->examples);
-    long long time = (long long)w->options.time, longest = (long long)t->longest;
-    if (t->longest - 1 <= w->options.max_time)
+    long long seq_len = (long long)w->options.seq_len, longest = (long long)t->longest;
+    if (t->longest - 1 <= w->options.max_seq_len)
         return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld examples are too long for --seq-len %lld, the longest has %lld "
                        "tokens; give --seq-len %lld, or --truncate-rows to cut them at their end",
-                       w->options.what, n, all, time, longest, longest - 1);
+                       w->options.what, n, all, seq_len, longest, longest - 1);
     return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld examples are too long for --seq-len %lld, the longest has %lld tokens "
                    "and the model takes windows of at most %lld; give --truncate-rows to cut them at their end",
-                   w->options.what, n, all, time, longest, (long long)w->options.max_time);
+                   w->options.what, n, all, seq_len, longest, (long long)w->options.max_seq_len);
 }
 
 static zn_status check_tally(const struct zn_run *run, const zn_windows *w, const struct tally *t)
@@ -85,7 +85,7 @@ static zn_status check_tally(const struct zn_run *run, const zn_windows *w, cons
                        "'assistant' and completions do", w->options.what, all);
     if (t->n_cut > 0)
         zn_run_note(run, "%s: %lld of %lld examples are cut to %lld tokens, the longest has %lld", w->options.what,
-                    (long long)t->n_cut, all, (long long)w->options.time + 1, (long long)t->longest);
+                    (long long)t->n_cut, all, (long long)w->options.seq_len + 1, (long long)t->longest);
     if (t->n_without_target > 0)
         zn_run_note(run, "%s: %lld of %lld examples have no target that counts and are left out", w->options.what,
                     (long long)t->n_without_target, all);
@@ -103,7 +103,7 @@ static zn_status place_examples(const struct zn_run *run, zn_windows *w)
         ZN_TRY(measure_example(w, i, &tally));
     ZN_TRY(check_tally(run, w, &tally));
     return w->options.packing == ZN_PACKING_NONE ? zn_pack_one_each(w->sizes, n, &w->packed)
-                                                 : zn_pack_best_fit(w->sizes, n, w->options.time, &w->packed);
+                                                 : zn_pack_best_fit(w->sizes, n, w->options.seq_len, &w->packed);
 }
 
 static zn_status make(const struct zn_run *run, zn_windows *w)
@@ -112,7 +112,7 @@ static zn_status make(const struct zn_run *run, zn_windows *w)
     if (has_examples)
         ZN_TRY(place_examples(run, w));
     if (!has_examples || zn_tokens_total(w->data->stream) > 0)
-        ZN_TRY(zn_tokens_n_windows(w->data->stream, w->options.time, &w->n_stream));
+        ZN_TRY(zn_tokens_n_windows(w->data->stream, w->options.seq_len, &w->n_stream));
     return ZN_OK;
 }
 
@@ -175,7 +175,7 @@ bool zn_windows_has_examples(const zn_windows *w)
 int64_t zn_windows_time(const zn_windows *w, int64_t i)
 {
     if (i < w->n_stream || w->options.packing != ZN_PACKING_NONE)
-        return w->options.time;
+        return w->options.seq_len;
     return w->sizes[w->packed.member[i - w->n_stream]];
 }
 
@@ -200,7 +200,7 @@ static void put_tokens(const struct zn_window_row *row, int64_t at, int64_t n)
 /* Padding: each place an example of its own, which costs attention least, and no target. */
 static void put_padding(const struct zn_window_row *row, int64_t at)
 {
-    for (; at < row->time; at++) {
+    for (; at < row->seq_len; at++) {
         row->ids[at] = row->position_ids[at] = 0;
         row->targets[at] = -1;
     }
@@ -210,9 +210,9 @@ zn_status zn_windows_fill(const zn_windows *w, int64_t i, const struct zn_window
 {
     int64_t at = 0;
     if (i < w->n_stream) {
-        ZN_TRY(zn_tokens_window(w->data->stream, i, w->options.time, row->window, row->counts));
-        put_tokens(row, 0, w->options.time);
-        at = w->options.time;
+        ZN_TRY(zn_tokens_window(w->data->stream, i, w->options.seq_len, row->window, row->counts));
+        put_tokens(row, 0, w->options.seq_len);
+        at = w->options.seq_len;
     } else {
         int64_t window = i - w->n_stream;
         for (int64_t m = w->packed.first[window]; m < w->packed.first[window + 1]; m++) {

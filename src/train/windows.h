@@ -7,10 +7,10 @@
 #include "train/data.h"
 
 struct zn_windows_options {
-    int64_t time;
+    int64_t seq_len;
     zn_packing packing;
     bool truncate;      /* examples that are too long are cut at their end; else they are an error */
-    int64_t max_time;   /* of the model, for messages */
+    int64_t max_seq_len;   /* of the model, for messages */
     const char *what;   /* "--data", for messages */
 };
 
@@ -37,8 +37,8 @@ int64_t zn_windows_time(const zn_windows *windows, int64_t i);
 
 /* A row of a batch, with room for T+1 ids and counts on the way. */
 struct zn_window_row {
-    int64_t time;                             /* of the row; at least that of the window */
-    int32_t *ids, *targets, *position_ids;    /* (time); a target that does not count is -1 */
+    int64_t seq_len;                             /* of the row; at least that of the window */
+    int32_t *ids, *targets, *position_ids;    /* (seq_len); a target that does not count is -1 */
     int32_t *window;                          /* T + 1 */
     uint8_t *counts;                          /* T + 1 */
 };

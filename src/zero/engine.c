@@ -36,7 +36,7 @@ static zn_status init_units(zn_engine *e)
 static zn_status check_world(const zn_engine *e)
 {
     bool is_discrete = e->placement->is_discrete;
-    if (zn_device_is_apart(e->device) != is_discrete || (is_discrete && e->host == e->device) ||
+    if (zn_device_is_discrete(e->device) != is_discrete || (is_discrete && e->host == e->device) ||
         e->placement->n_ranks != e->n_ranks)
         return zn_fail(ZN_ERR_INTERNAL, "the engine was not planned for such a device, or for %d ranks", e->n_ranks);
     return ZN_OK;
@@ -76,8 +76,8 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
                      .units = &plan->units,
                      .offload = {.user = {-1, -1}},
                      .updates = {.next_publish = plan->units.n_units, .n_issued = plan->units.n_units}};
-    zn_event_init(&e->updates.before_sweep);
-    zn_event_init(&e->updates.swept);
+    zn_event_init(&e->updates.before_pass);
+    zn_event_init(&e->updates.pass_ended);
     zn_status status = build(e);
     if (status != ZN_OK) {
         zn_comm_abort(e->comm, status); /* the others may be sharing memory that is not to be freed together */
@@ -107,8 +107,8 @@ static void quiesce(zn_engine *e)
         for (int i = 0; i < 5; i++)
             zn_event_fini(events[i]);
     }
-    zn_event_fini(&e->updates.before_sweep);
-    zn_event_fini(&e->updates.swept);
+    zn_event_fini(&e->updates.before_pass);
+    zn_event_fini(&e->updates.pass_ended);
     pipeline_fini(e);
 }
 

@@ -31,7 +31,7 @@ void zn_engine_destroy(zn_engine *engine);
 
 /* Not collective: the next range of a parameter's elements, from element `from` on, that this rank
  * brings at start; n is 0 after the last. Together the ranks bring all; at stage 0 each brings all. */
-struct zn_range zn_engine_brings(const zn_engine *engine, const zn_param *param, int64_t from);
+struct zn_range zn_engine_owned_range(const zn_engine *engine, const zn_param *param, int64_t from);
 
 /* Not collective: sets the elements that this rank brings by the declaration. */
 zn_status zn_engine_init_param(zn_engine *engine, const zn_param *param, uint64_t seed);
@@ -84,12 +84,12 @@ struct zn_verdict {
     char reason[160]; /* the first tensor that is not finite */
 };
 
-/* The tokens of a micro-batch: ids and targets, each (micro_batch, time). An engine that has examples also takes the
+/* The tokens of a micro-batch: ids and targets, each (micro_batch, seq_len). An engine that has examples also takes the
  * position of each token within its example, and as many tokens a sequence as the batch needs. */
 struct zn_micro_batch {
     const int32_t *ids, *targets;
     const int32_t *position_ids; /* NULL: sequences are whole */
-    int64_t time;                /* 0: the engine's */
+    int64_t seq_len;                /* 0: the engine's */
 };
 
 /* What a step brings: `accumulate` micro-batches. Gradients are those of the sum of token losses × scale, divided

@@ -19,7 +19,7 @@ struct update {
     double lr;
     float grad_scale;
     bool publishes; /* each unit goes to the others at once */
-    bool backwards; /* from the last chunk to the first */
+    bool in_reverse; /* from the last chunk to the first */
     bool delayed;   /* with the pending gradients, into `next` */
 };
 
@@ -66,12 +66,12 @@ struct pipeline {
     int n_chunks;
     struct slot slots[ZN_PIPELINE_BUFFERS];
     int64_t visits;
-    bool window_dirty;            /* the first slot is being filled by hand (states.c) */
+    bool cursor_is_dirty;            /* the first slot is being filled by hand (states.c) */
     unsigned char *chunk_written; /* by chunk: the swap has it */
 };
 
 /* An update of chunks first … first+n-1, or the other way round: `at` are done, `started` are being read. */
-struct sweep {
+struct optimizer_pass {
     struct update update;
     int first, n, at, started;
     struct slot *ahead[PIPELINE_AHEAD + 1];
@@ -80,15 +80,15 @@ struct sweep {
 /* The updates of a step and of the one before (update.c). */
 struct updates {
     int64_t n_made;
-    struct sweep sweep; /* over all own elements, under way */
+    struct optimizer_pass pass; /* over all own elements, under way */
     int n_issued;       /* … issued for so many units */
-    bool sweeping;      /* units may still wait for theirs */
-    bool sweeping_delayed; /* it fills `next`, in step with … */
-    int64_t n_moments;     /* … the device, which came to a unit so often in this step */
+    bool is_running;      /* units may still wait for theirs */
+    bool is_delayed_running; /* it fills `next`, in step with … */
+    int64_t n_uses;     /* … the device, which came to a unit so often in this step */
     int last_used;
     int next_publish; /* the first unit whose new parameters the ranks have not sent each other */
-    zn_event before_sweep, swept;
-    bool turns; /* the next sweep that may turn round does: what is still in the buffers of the pipeline is used first */
+    zn_event before_pass, pass_ended;
+    bool reverses; /* the next optimizer pass runs in reverse where it may: the chunks still in the buffers are then used first */
     struct zn_pending pending; /* a delayed update */
     double lr;                 /* of the present step, for updates in backward */
     float grad_scale;
@@ -246,7 +246,7 @@ zn_status sum_clear(zn_engine *e, int which);
 
 zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *verdict);
 
-/* ---- pipeline.c, window.c, sweep.c, optimizer.c ---- */
+/* ---- pipeline.c, cursor.c, optimizer_pass.c, optimizer.c ---- */
 
 zn_status pipeline_init(zn_engine *e);
 void pipeline_fini(zn_engine *e);
@@ -255,12 +255,12 @@ void pipeline_fini(zn_engine *e);
 zn_status pipeline_drain(zn_engine *e);
 
 /* Brings a chunk of the swap into the first slot to be read or changed by hand, and back. */
-zn_status window_open(zn_engine *e, int chunk, struct slot **slot);
-void window_changed(zn_engine *e);
-zn_status window_flush(zn_engine *e);
+zn_status cursor_open(zn_engine *e, int chunk, struct slot **slot);
+void cursor_changed(zn_engine *e);
+zn_status cursor_flush(zn_engine *e);
 
-/* Brings the pending gradients of the window's chunk in, or puts them back. Blocks. */
-zn_status window_pending(zn_engine *e, bool back);
+/* Brings the pending gradients of the cursor's chunk in, or puts them back. Blocks. */
+zn_status cursor_pending(zn_engine *e, bool back);
 
 int chunk_of(const zn_engine *e, int64_t own);
 bool chunk_needs_slot(const zn_engine *e, int chunk);
@@ -278,10 +278,10 @@ zn_status narrow_values(zn_engine *e, zn_device *device, zn_addr to, zn_addr fro
 /* What the slots have under way ends before what the device does next; units that waited for it are updated then. */
 zn_status pipeline_mark(zn_engine *e, zn_device *device);
 
-/* A sweep over all own elements, and its part up to a chunk, or to the end of a unit, from where it stands. */
-struct sweep sweep_of_all(const zn_engine *e, const struct update *update);
-zn_status sweep_to(zn_engine *e, struct sweep *sweep, int end);
-zn_status sweep_through(zn_engine *e, struct sweep *sweep, int unit);
+/* An optimizer pass over all own elements, and its part up to a chunk, or to the end of a unit, from where it stands. */
+struct optimizer_pass optimizer_pass_over_all(const zn_engine *e, const struct update *update);
+zn_status optimizer_pass_to(zn_engine *e, struct optimizer_pass *pass, int end);
+zn_status optimizer_pass_through(zn_engine *e, struct optimizer_pass *pass, int unit);
 
 /* The update of one unit's own elements. */
 zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update);

@@ -179,7 +179,7 @@ static zn_status run(zn_engine *e, const struct zn_instr *i)
     case ZN_OP_UNPACK:
         return convert(e, e->executor.activation, ZN_F32, span_address(e, &i->from), type);
     case ZN_OP_ISSUE_UPDATES:
-        return e->updates.sweeping ? updates_issue(e, i->unit) : ZN_OK;
+        return e->updates.is_running ? updates_issue(e, i->unit) : ZN_OK;
     case ZN_OP_ADVANCE_UPDATE:
         return update_advance(e, i->unit);
     case ZN_OP_WAIT_UPDATED:

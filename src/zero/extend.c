@@ -35,7 +35,7 @@ zn_status zn_engine_extend(zn_engine *e, const int32_t *ids, int64_t n, float *l
 {
     ZN_TRY(check_ids(e, ids, n));
     for (int64_t rows; n > 0; n -= rows, ids += rows) {
-        rows = n < e->options.time ? n : e->options.time;
+        rows = n < e->options.seq_len ? n : e->options.seq_len;
         ZN_TRY(run_pass(e, ids, rows));
     }
     if (!logits)

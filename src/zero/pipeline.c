@@ -1,8 +1,8 @@
 /* The optimizer pipeline: own elements are updated chunk by chunk. Chunks whose states lie on NVMe go
  * through a constant number of buffers: while one is updated the next are read and the ones before
- * are written (ZeRO-Infinity's infinity offload engine). Where nobody waits for the first units, the
- * sweep turns round every step, so that the chunks still in the buffers are used first; a host cache
- * keeps the first of all chunks in memory for good. */
+ * are written (ZeRO-Infinity's infinity offload engine). The optimizer pass runs in reverse every
+ * second step where no unit waits for its first chunks: the chunks still in the buffers are then used
+ * first. A host cache keeps the first of all chunks in memory for good. */
 #include "zero/pipeline.h"
 
 #include <stdlib.h>

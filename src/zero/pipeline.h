@@ -1,4 +1,4 @@
-/* The pipeline from inside, for pipeline.c, sweep.c and window.c. */
+/* The pipeline from inside, for pipeline.c, optimizer_pass.c and cursor.c. */
 #ifndef ZN_ZERO_PIPELINE_H
 #define ZN_ZERO_PIPELINE_H
 

@@ -110,7 +110,7 @@ static zn_status end_pass(const struct recorder *r)
 
 static struct zn_batch batch_of(const struct zn_engine_options *o, zn_tape *tape)
 {
-    int64_t dims[] = {o->micro_batch, o->time};
+    int64_t dims[] = {o->micro_batch, o->seq_len};
     struct zn_batch batch = {.ids = zn_tape_external(tape, ZN_I32, 2, dims, SOMEWHERE),
                              .targets = zn_tape_external(tape, ZN_I32, 2, dims, SOMEWHERE),
                              .loss = SOMEWHERE,
@@ -156,7 +156,7 @@ static zn_status record_extension(struct recorder *r, const zn_module *module, z
     zn_cache cache = {.base = CACHE, .capacity = r->options->extends};
     ZN_TRY(start_pass(r, tape, &r->trace->evaluate));
     zn_tape_use_cache(tape, &cache);
-    struct zn_batch batch = {.ids = zn_tape_external(tape, ZN_I32, 2, (int64_t[]){1, r->options->time}, SOMEWHERE),
+    struct zn_batch batch = {.ids = zn_tape_external(tape, ZN_I32, 2, (int64_t[]){1, r->options->seq_len}, SOMEWHERE),
                              .logits = SOMEWHERE};
     ZN_TRY(zn_module_extend(module, tape, &batch));
     r->trace->cache_bytes = cache.n_bytes;

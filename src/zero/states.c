@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "zero/engine_private.h"
 
-struct zn_range zn_engine_brings(const zn_engine *e, const zn_param *p, int64_t from)
+struct zn_range zn_engine_owned_range(const zn_engine *e, const zn_param *p, int64_t from)
 {
     while (from < p->n_elements) {
         const struct zn_part *part = zn_units_element(e->units, p, from);
@@ -56,15 +56,15 @@ static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands 
     struct slot *slot = NULL;
     ZN_TRY(updates_settle(e));
     if (chunk_needs_slot(e, chunk)) {
-        ZN_TRY(window_open(e, chunk, &slot));
+        ZN_TRY(cursor_open(e, chunk, &slot));
         if (changes && state != ZN_STATE_PENDING)
-            window_changed(e);
+            cursor_changed(e);
     }
     *x = operands_of(e, chunk, slot);
     if (state != ZN_STATE_PENDING)
         return ZN_OK;
     if (zn_is_swapped(&e->placement->gradients))
-        return window_pending(e, false);
+        return cursor_pending(e, false);
     x->grad = own_at(e, ZN_BUFFER_PENDING, sizeof(float), e->placement->gradients.form, c->unit, c->first - own_first(e, c->unit));
     return ZN_OK;
 }
@@ -73,7 +73,7 @@ static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands 
 static zn_status leave(zn_engine *e, zn_state state)
 {
     bool swapped = state == ZN_STATE_PENDING && zn_is_swapped(&e->placement->gradients);
-    return swapped ? window_pending(e, true) : ZN_OK;
+    return swapped ? cursor_pending(e, true) : ZN_OK;
 }
 
 /* Where the fp32 values of a run are written: in their place, or in a buffer where only working values are kept. */
@@ -175,7 +175,7 @@ static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const 
 
 zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
 {
-    for (struct zn_range r = zn_engine_brings(e, p, 0); r.n > 0; r = zn_engine_brings(e, p, r.first + r.n)) {
+    for (struct zn_range r = zn_engine_owned_range(e, p, 0); r.n > 0; r = zn_engine_owned_range(e, p, r.first + r.n)) {
         for (int64_t at = 0; at < r.n;) {
             const struct zn_part *part = zn_units_element(e->units, p, r.first + at);
             struct run run = run_at(e, own_place(e, part, r.first + at - part->first), r.n - at);
@@ -189,7 +189,7 @@ zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
 zn_status zn_engine_publish(zn_engine *e)
 {
     ZN_TRY(updates_settle(e));
-    ZN_TRY(window_flush(e));
+    ZN_TRY(cursor_flush(e));
     e->updates.next_publish = e->units->n_units;
     if (e->placement->states.form == ZN_WHOLE)
         return ZN_OK;

@@ -27,11 +27,11 @@ zn_status start_pass(zn_engine *e, zn_section_id id)
 }
 
 /* Puts the tokens of a micro-batch in their place on the device. */
-static zn_status put_words(zn_engine *e, zn_buffer_id buffer, int64_t place, const int32_t *words, int64_t time,
+static zn_status put_words(zn_engine *e, zn_buffer_id buffer, int64_t place, const int32_t *words, int64_t seq_len,
                            zn_tensor **tensor)
 {
-    int64_t dims[] = {e->options.micro_batch, time};
-    size_t room = (size_t)(e->options.micro_batch * e->options.time) * sizeof(int32_t);
+    int64_t dims[] = {e->options.micro_batch, seq_len};
+    size_t room = (size_t)(e->options.micro_batch * e->options.seq_len) * sizeof(int32_t);
     zn_addr to = e->regions[buffer].address + (zn_addr)place * room;
     ZN_TRY(zn_device_write(e->device, to, words, (size_t)(dims[0] * dims[1]) * sizeof *words));
     *tensor = zn_tape_external(e->tape, ZN_I32, 2, dims, to);
@@ -40,14 +40,14 @@ static zn_status put_words(zn_engine *e, zn_buffer_id buffer, int64_t place, con
 
 static zn_status put_tokens(zn_engine *e, int64_t place, const struct zn_micro_batch *from, struct zn_batch *batch)
 {
-    int64_t time = from->time ? from->time : e->options.time;
-    bool is_whole = time == e->options.time && !from->position_ids;
-    if (time > e->options.time || (!is_whole && !e->options.has_examples))
-        return zn_fail(ZN_ERR_INTERNAL, "a batch of %lld tokens a sequence is not one of this engine", (long long)time);
-    ZN_TRY(put_words(e, ZN_BUFFER_IDS, place, from->ids, time, &batch->ids));
-    ZN_TRY(put_words(e, ZN_BUFFER_TARGETS, place, from->targets, time, &batch->targets));
+    int64_t seq_len = from->seq_len ? from->seq_len : e->options.seq_len;
+    bool is_whole = seq_len == e->options.seq_len && !from->position_ids;
+    if (seq_len > e->options.seq_len || (!is_whole && !e->options.has_examples))
+        return zn_fail(ZN_ERR_INTERNAL, "a batch of %lld tokens a sequence is not one of this engine", (long long)seq_len);
+    ZN_TRY(put_words(e, ZN_BUFFER_IDS, place, from->ids, seq_len, &batch->ids));
+    ZN_TRY(put_words(e, ZN_BUFFER_TARGETS, place, from->targets, seq_len, &batch->targets));
     if (from->position_ids)
-        ZN_TRY(put_words(e, ZN_BUFFER_POSITION_IDS, place, from->position_ids, time, &batch->position_ids));
+        ZN_TRY(put_words(e, ZN_BUFFER_POSITION_IDS, place, from->position_ids, seq_len, &batch->position_ids));
     return zn_tape_status(e->tape);
 }
 

@@ -31,7 +31,7 @@ void update_starts(zn_engine *e, int unit)
 /* Whoever waits for a unit hears of a failure. */
 static zn_status fail_units(zn_engine *e, zn_status status)
 {
-    for (int u = 0; u < e->units->n_units && !e->updates.sweep.update.delayed; u++) {
+    for (int u = 0; u < e->units->n_units && !e->updates.pass.update.delayed; u++) {
         struct unit_state *us = &e->unit_state[u];
         if (!us->marked)
             zn_event_set(&us->updated, status, zn_error_message(), zn_clock_now(e->device->clock));
@@ -40,28 +40,28 @@ static zn_status fail_units(zn_engine *e, zn_status status)
     return status;
 }
 
-/* The sweep as far as the end of a unit. */
+/* The optimizer pass as far as the end of a unit. */
 static zn_status run_part(void *arg)
 {
     struct unit_state *us = arg;
     zn_engine *e = us->engine;
-    struct sweep *s = &e->updates.sweep;
+    struct optimizer_pass *s = &e->updates.pass;
     zn_status status = ZN_OK;
     if (s->update.delayed) /* `next` is free again */
         status = zn_device_wait(e->host, &us->updated);
     if (status == ZN_OK)
-        status = sweep_through(e, s, (int)(us - e->unit_state));
+        status = optimizer_pass_through(e, s, (int)(us - e->unit_state));
     if (status == ZN_OK && s->at == s->n)
         status = pipeline_mark(e, s->update.device);
     return status == ZN_OK ? ZN_OK : fail_units(e, status);
 }
 
-/* Up to so many units are issued, in the direction of the sweep. */
+/* Up to so many units are issued, in the direction of the optimizer pass. */
 static zn_status issue(zn_engine *e, int n)
 {
     int n_units = e->units->n_units;
     for (; e->updates.n_issued < n && e->updates.n_issued < n_units; e->updates.n_issued++) {
-        int unit = e->updates.sweep.update.backwards ? n_units - 1 - e->updates.n_issued : e->updates.n_issued;
+        int unit = e->updates.pass.update.in_reverse ? n_units - 1 - e->updates.n_issued : e->updates.n_issued;
         if (!e->updater)
             ZN_TRY(run_part(&e->unit_state[unit]));
         else
@@ -75,24 +75,24 @@ static void expect_units(zn_engine *e)
 {
     for (int u = 0; u < e->units->n_units; u++)
         update_starts(e, u);
-    e->updates.sweeping = true;
+    e->updates.is_running = true;
     e->updates.next_publish = 0;
 }
 
-/* Whether this sweep goes from the last chunk to the first: every second, where there are buffers. */
+/* Whether this optimizer pass goes from the last chunk to the first: every second, where there are buffers. */
 static bool turn(zn_engine *e)
 {
-    bool backwards = e->updates.turns;
-    e->updates.turns = !backwards && e->regions[ZN_BUFFER_PIPELINE].n_bytes > 0;
-    return backwards;
+    bool in_reverse = e->updates.reverses;
+    e->updates.reverses = !in_reverse && e->regions[ZN_BUFFER_PIPELINE].n_bytes > 0;
+    return in_reverse;
 }
 
 /* What the host does comes after what the device has done. */
 static zn_status start_issuing(zn_engine *e, int n)
 {
     e->updates.n_issued = 0;
-    ZN_TRY(zn_device_record(e->device, &e->updates.before_sweep));
-    ZN_TRY(zn_device_wait(e->host, &e->updates.before_sweep));
+    ZN_TRY(zn_device_record(e->device, &e->updates.before_pass));
+    ZN_TRY(zn_device_wait(e->host, &e->updates.before_pass));
     return issue(e, n);
 }
 
@@ -110,13 +110,13 @@ static zn_status apply(zn_engine *e, double lr, float grad_scale)
     keep_absent(e);
     ZN_TRY(publish_wait_all(e));
     bool beside = updates_beside(e);
-    e->updates.sweep = sweep_of_all(e, &(struct update){.device = beside ? e->host : states_device(e),
+    e->updates.pass = optimizer_pass_over_all(e, &(struct update){.device = beside ? e->host : states_device(e),
                                                 .lr = lr,
                                                 .grad_scale = grad_scale,
                                                 .publishes = !beside,
-                                                .backwards = !beside && turn(e)});
+                                                .in_reverse = !beside && turn(e)});
     if (!beside)
-        return sweep_to(e, &e->updates.sweep, e->updates.sweep.n);
+        return optimizer_pass_to(e, &e->updates.pass, e->updates.pass.n);
     expect_units(e);
     return start_issuing(e, ZN_PIPELINE_BUFFERS);
 }
@@ -139,24 +139,24 @@ zn_status updates_publish(zn_engine *e, int unit)
 
 zn_status updates_wait_unit(zn_engine *e, int unit)
 {
-    return e->updates.sweeping ? zn_device_wait(e->device, &e->unit_state[unit].updated) : ZN_OK;
+    return e->updates.is_running ? zn_device_wait(e->device, &e->unit_state[unit].updated) : ZN_OK;
 }
 
 zn_status updates_wait(zn_engine *e)
 {
-    if (!e->updates.sweeping)
+    if (!e->updates.is_running)
         return ZN_OK;
     ZN_TRY(issue(e, e->units->n_units));
     ZN_TRY(updates_publish(e, e->units->n_units));
     for (int u = 0; u < e->units->n_units; u++)
         ZN_TRY(updates_wait_unit(e, u));
-    e->updates.sweeping = false;
+    e->updates.is_running = false;
     return ZN_OK;
 }
 
 zn_status updates_settle(zn_engine *e)
 {
-    if (e->updates.sweeping)
+    if (e->updates.is_running)
         ZN_TRY(issue(e, e->units->n_units));
     return e->updater ? zn_stream_synchronize(e->updater) : ZN_OK;
 }
@@ -165,7 +165,7 @@ zn_status updates_end(zn_engine *e)
 {
     ZN_TRY(updates_settle(e));
     ZN_TRY(pipeline_mark(e, e->host));
-    e->updates.sweeping = true; /* what comes next waits for the units */
+    e->updates.is_running = true; /* what comes next waits for the units */
     if (e->placement->offloads_gradients)
         e->updates.next_publish = 0;
     return ZN_OK;
@@ -222,14 +222,14 @@ zn_status update_begin(zn_engine *e)
     ZN_TRY(updates_settle(e));
     e->updates.n_made++;
     e->updates.pending.is_there = false;
-    e->updates.sweeping_delayed = true;
-    e->updates.n_moments = 0;
+    e->updates.is_delayed_running = true;
+    e->updates.n_uses = 0;
     e->updates.last_used = -1;
-    e->updates.sweep = sweep_of_all(e, &(struct update){.device = e->host,
+    e->updates.pass = optimizer_pass_over_all(e, &(struct update){.device = e->host,
                                                 .lr = e->updates.pending.lr,
                                                 .grad_scale = (float)e->updates.pending.grad_scale,
                                                 .delayed = true,
-                                                .backwards = turn(e)});
+                                                .in_reverse = turn(e)});
     return start_issuing(e, 0);
 }
 
@@ -238,10 +238,10 @@ zn_status update_begin(zn_engine *e)
 zn_status update_advance(zn_engine *e, int unit)
 {
     int64_t n_times = 2 * (e->options.vertical ? 1 : e->options.accumulate);
-    if (!e->updates.sweeping_delayed || unit == e->updates.last_used)
+    if (!e->updates.is_delayed_running || unit == e->updates.last_used)
         return ZN_OK;
     e->updates.last_used = unit;
-    int64_t n = 1 + e->updates.n_moments++ / n_times;
+    int64_t n = 1 + e->updates.n_uses++ / n_times;
     return issue(e, n < e->units->n_units ? (int)n : e->units->n_units);
 }
 
@@ -256,7 +256,7 @@ static zn_status move_unit(zn_engine *e, int unit)
         return ZN_OK;
     us->marked = true;
     if (e->placement->returns_parameters) {
-        struct zn_transfer back = {.to = to, .from = from, .n_bytes = n_bytes, .after = {&e->updates.swept}, .done = &us->updated};
+        struct zn_transfer back = {.to = to, .from = from, .n_bytes = n_bytes, .after = {&e->updates.pass_ended}, .done = &us->updated};
         return zn_device_copy(e->device, ZN_LANE_BACK, &back);
     }
     ZN_TRY(zn_run_copy(states_device(e), &(struct zn_copy_args){.dst = to, .src = from, .n_bytes = (int64_t)n_bytes}));
@@ -265,14 +265,14 @@ static zn_status move_unit(zn_engine *e, int unit)
 
 zn_status update_finish_delayed(zn_engine *e)
 {
-    if (!e->updates.sweeping_delayed)
+    if (!e->updates.is_delayed_running)
         return ZN_OK;
-    e->updates.sweeping_delayed = false;
+    e->updates.is_delayed_running = false;
     ZN_TRY(issue(e, e->units->n_units));
     ZN_TRY(updates_settle(e));
     ZN_TRY(publish_wait_all(e));
-    ZN_TRY(zn_device_record(e->host, &e->updates.swept));
-    ZN_TRY(zn_device_wait(e->device, &e->updates.swept));
+    ZN_TRY(zn_device_record(e->host, &e->updates.pass_ended));
+    ZN_TRY(zn_device_wait(e->device, &e->updates.pass_ended));
     if (zn_is_swapped(&e->placement->parameters)) {
         swap_regions(e, ZN_BUFFER_PARAMETERS, ZN_BUFFER_NEXT);
         return ZN_OK;

@@ -44,7 +44,7 @@ struct lab {
     zn_device *cpu, *sim;
     struct lab_param params[LAB_PARAMS];
     int n_params;
-    int64_t batch, time;
+    int64_t batch, seq_len;
     int32_t ids[LAB_ROWS], targets[LAB_ROWS];
     float *coefficients, *output; /* of the linear functional */
     int64_t n_output;
@@ -124,7 +124,7 @@ static inline float *lab_floats(int64_t n)
     return x;
 }
 
-static inline struct lab *lab_create(int64_t batch, int64_t time)
+static inline struct lab *lab_create(int64_t batch, int64_t seq_len)
 {
     struct lab *lab = calloc(1, sizeof *lab);
     assert_non_null(lab);
@@ -136,9 +136,9 @@ static inline struct lab *lab_create(int64_t batch, int64_t time)
                             &(struct zn_sim_rates){.flops = 1e12, .memory_bytes = 1e11},
                             &lab->sim));
     lab->batch = batch;
-    lab->time = time;
+    lab->seq_len = seq_len;
     lab->scale = 1;
-    assert_true(batch * time <= LAB_ROWS);
+    assert_true(batch * seq_len <= LAB_ROWS);
     for (int i = 0; i < LAB_ROWS; i++)
         lab->ids[i] = i;
     return lab;
@@ -188,14 +188,14 @@ static inline const zn_param *lab_at(struct lab *lab, int index)
 
 static inline zn_tensor *lab_ids(struct lab *lab, zn_tape *t, int32_t *ids)
 {
-    return zn_tape_external(t, ZN_I32, 2, (int64_t[]){lab->batch, lab->time},
+    return zn_tape_external(t, ZN_I32, 2, (int64_t[]){lab->batch, lab->seq_len},
                             (zn_addr)(uintptr_t)ids);
 }
 
 /* (B,T,C) whose row i is row i of parameter `index`. */
 static inline zn_tensor *lab_input(struct lab *lab, zn_tape *t, int index)
 {
-    assert_int_equal(lab->params[index].param.dims[0], lab->batch * lab->time);
+    assert_int_equal(lab->params[index].param.dims[0], lab->batch * lab->seq_len);
     return zn_embedding(t, lab_ids(lab, t, lab->ids), &lab->params[index].param, NULL);
 }
 

@@ -18,16 +18,16 @@ static void run_head(struct lab *lab, zn_tape *t)
 }
 
 /* Every fifth position is ignored where `ignores`; targets reach over the whole vocabulary. */
-static struct lab *head_lab(int64_t batch, int64_t time, int64_t width, int64_t vocabulary,
+static struct lab *head_lab(int64_t batch, int64_t seq_len, int64_t width, int64_t vocabulary,
                             bool ignores)
 {
-    struct lab *lab = lab_create(batch, time);
-    lab_param(lab, "x", DIMS(batch * time, width), 0, 1);
+    struct lab *lab = lab_create(batch, seq_len);
+    lab_param(lab, "x", DIMS(batch * seq_len, width), 0, 1);
     lab_param(lab, "weight", DIMS(vocabulary, width), 0, 0.7);
-    for (int64_t i = 0; i < batch * time; i++)
+    for (int64_t i = 0; i < batch * seq_len; i++)
         lab->targets[i] = (int32_t)zn_random_below(5, (uint64_t)i, (uint64_t)vocabulary);
     lab->targets[0] = (int32_t)vocabulary - 1;
-    for (int64_t i = 3; i < batch * time && ignores; i += 5)
+    for (int64_t i = 3; i < batch * seq_len && ignores; i += 5)
         lab->targets[i] = -1;
     lab->forward = run_head;
     return lab;
@@ -97,12 +97,12 @@ static void result_fini(struct result *r)
     free(r->dw);
 }
 
-static void check_same_bits(int64_t time, int64_t vocabulary)
+static void check_same_bits(int64_t seq_len, int64_t vocabulary)
 {
-    struct lab *lab = head_lab(1, time, 6, vocabulary, true);
+    struct lab *lab = head_lab(1, seq_len, 6, vocabulary, true);
     struct result kept = run(lab, true), again = run(lab, false);
     assert_memory_equal(&kept.loss, &again.loss, sizeof kept.loss);
-    assert_memory_equal(kept.dx, again.dx, (size_t)(time * 6) * sizeof(float));
+    assert_memory_equal(kept.dx, again.dx, (size_t)(seq_len * 6) * sizeof(float));
     assert_memory_equal(kept.dw, again.dw, (size_t)(vocabulary * 6) * sizeof(float));
     /* The loss without gradients is the same one. */
     assert_memory_equal(&kept.loss, &kept.evaluated, sizeof kept.loss);

@@ -39,8 +39,8 @@ static inline zn_status fill_states(zn_engine *engine, const zn_module *module)
     for (int k = 0; k < ZN_N_STATES; k++) {
         for (int i = 0; i < module->n_params && zn_engine_state_name(engine, (zn_state)k); i++) {
             const zn_param *p = &module->params[i];
-            for (struct zn_range own = zn_engine_brings(engine, p, 0); own.n > 0;
-                 own = zn_engine_brings(engine, p, own.first + 1)) {
+            for (struct zn_range own = zn_engine_owned_range(engine, p, 0); own.n > 0;
+                 own = zn_engine_owned_range(engine, p, own.first + 1)) {
                 float value = state_value(p, (zn_state)k, own.first);
                 ZN_TRY(zn_engine_write_state(engine, p, (zn_state)k, own.first, &value, 1));
             }
@@ -56,8 +56,8 @@ static inline zn_status check_states(zn_engine *engine, const zn_module *module)
     for (int k = 0; k < ZN_N_STATES; k++) {
         for (int i = 0; i < module->n_params && zn_engine_state_name(engine, (zn_state)k); i++) {
             const zn_param *p = &module->params[i];
-            for (struct zn_range own = zn_engine_brings(engine, p, 0); own.n > 0;
-                 own = zn_engine_brings(engine, p, own.first + 1)) {
+            for (struct zn_range own = zn_engine_owned_range(engine, p, 0); own.n > 0;
+                 own = zn_engine_owned_range(engine, p, own.first + 1)) {
                 float value;
                 ZN_TRY(zn_engine_read_state(engine, p, (zn_state)k, own.first, &value, 1));
                 if (value != state_value(p, (zn_state)k, own.first))
@@ -73,7 +73,7 @@ static inline zn_status start_engine(struct engine_job *job, struct zn_run *run)
 {
     int64_t seq_len = 16;
     struct zn_engine_options options = {.trains = true, .type = job->type, .optimizer = job->optimizer, .micro_batch = 1,
-                                        .time = 16, .accumulate = 1, .delay_after = -1,
+                                        .seq_len = 16, .accumulate = 1, .delay_after = -1,
                                         .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
     ZN_TRY(zn_run_hold_files(run, job->model));
     ZN_TRY(zn_run_open_model(run, job->model, false, &seq_len));

@@ -8,7 +8,7 @@ VARIANTS(attention_backward)
 enum { GAP = 5 }; /* unused columns at the end of each row */
 
 struct shape {
-    int64_t batch, time, heads, kv_heads, head_dim, window;
+    int64_t batch, seq_len, heads, kv_heads, head_dim, window;
     int64_t examples; /* other than 0: sequences of examples of many lengths up to this one */
 };
 
@@ -36,7 +36,7 @@ static int64_t out_row_size(const struct shape *s)
 
 static int64_t n_rows(const struct shape *s)
 {
-    return s->batch * s->time;
+    return s->batch * s->seq_len;
 }
 
 static double scale_of(const struct shape *s)
@@ -48,12 +48,12 @@ static double scale_of(const struct shape *s)
 
 static int64_t q_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
 {
-    return (b * s->time + t) * row_size(s) + h * s->head_dim;
+    return (b * s->seq_len + t) * row_size(s) + h * s->head_dim;
 }
 
 static int64_t k_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
 {
-    return (b * s->time + t) * row_size(s) +
+    return (b * s->seq_len + t) * row_size(s) +
            (s->heads + h / (s->heads / s->kv_heads)) * s->head_dim;
 }
 
@@ -64,7 +64,7 @@ static int64_t v_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
 
 static int64_t out_at(const struct shape *s, int64_t b, int64_t t, int64_t h)
 {
-    return (b * s->time + t) * out_row_size(s) + h * s->head_dim;
+    return (b * s->seq_len + t) * out_row_size(s) + h * s->head_dim;
 }
 
 static bool sees(const struct shape *s, int64_t b, int64_t query, int64_t key)
@@ -85,27 +85,27 @@ static double reference_weights(const struct shape *s, const double *qkv, int64_
                                 int64_t query, double *weights)
 {
     double max = -INFINITY, sum = 0;
-    for (int64_t key = 0; key < s->time; key++) {
+    for (int64_t key = 0; key < s->seq_len; key++) {
         weights[key] = sees(s, b, query, key)
                            ? scale_of(s) * dot(qkv + q_at(s, b, query, h), qkv + k_at(s, b, key, h),
                                                s->head_dim)
                            : -INFINITY;
         max = fmax(max, weights[key]);
     }
-    for (int64_t key = 0; key < s->time; key++)
+    for (int64_t key = 0; key < s->seq_len; key++)
         sum += weights[key] = exp(weights[key] - max);
-    for (int64_t key = 0; key < s->time; key++)
+    for (int64_t key = 0; key < s->seq_len; key++)
         weights[key] /= sum;
     return max + log(sum);
 }
 
 static void reference_forward(const struct shape *s, const double *qkv, double *out, double *lse)
 {
-    double *weights = calloc((size_t)s->time, sizeof *weights);
+    double *weights = calloc((size_t)s->seq_len, sizeof *weights);
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t h = 0; h < s->heads; h++)
-            for (int64_t query = 0; query < s->time; query++) {
-                lse[(b * s->heads + h) * s->time + query] =
+            for (int64_t query = 0; query < s->seq_len; query++) {
+                lse[(b * s->heads + h) * s->seq_len + query] =
                     reference_weights(s, qkv, b, h, query, weights);
                 double *o = out + out_at(s, b, query, h);
                 for (int64_t i = 0; i < s->head_dim; i++) {
@@ -142,11 +142,11 @@ static void reference_query_backward(const struct shape *s, const double *qkv, c
 static void reference_backward(const struct shape *s, const double *qkv, const double *d_out,
                                double *d_qkv)
 {
-    double *weights = calloc((size_t)s->time, sizeof *weights);
+    double *weights = calloc((size_t)s->seq_len, sizeof *weights);
     memset(d_qkv, 0, (size_t)(n_rows(s) * row_size(s)) * sizeof *d_qkv);
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t h = 0; h < s->heads; h++)
-            for (int64_t query = 0; query < s->time; query++)
+            for (int64_t query = 0; query < s->seq_len; query++)
                 reference_query_backward(s, qkv, d_out, d_qkv, b, h, query, weights);
     free(weights);
 }
@@ -165,7 +165,7 @@ static struct run run_init(struct shape s)
     int64_t n = n_rows(&s);
     struct run r = {.shape = s, .position_ids = calloc((size_t)n, sizeof(int32_t))};
     for (int64_t i = 0; i < n; i++)
-        r.position_ids[i] = (int32_t)position_of(&s, i / s.time, i % s.time);
+        r.position_ids[i] = (int32_t)position_of(&s, i / s.seq_len, i % s.seq_len);
     r.qkv = random_floats("qkv", n * row_size(&s), 1.5);
     r.d_out = random_floats("d_out", n * out_row_size(&s), 1.0);
     /* Not-a-number shows what a kernel forgot to write, and what it reads before it writes. */
@@ -203,7 +203,7 @@ static void run_kernels(struct run *r, const struct variant *forward,
         .v = address_of(r->qkv + v),
         .position_ids = s->examples ? address_of(r->position_ids) : 0,
         .batch = s->batch,
-        .time = s->time,
+        .seq_len = s->seq_len,
         .heads = s->heads,
         .kv_heads = s->kv_heads,
         .head_dim = s->head_dim,
@@ -229,7 +229,7 @@ static void run_kernels(struct run *r, const struct variant *forward,
         .partial = s->heads == s->kv_heads ? 0 : address_of(r->partial),
         .position_ids = f.position_ids,
         .batch = s->batch,
-        .time = s->time,
+        .seq_len = s->seq_len,
         .heads = s->heads,
         .kv_heads = s->kv_heads,
         .head_dim = s->head_dim,
@@ -271,7 +271,7 @@ static void check_rows(const struct shape *s, const char *what, const float *got
             if (i < cols ? !(fabs(x - y) <= bound * (typical + fabs(y))) : !isnan(x))
                 fail_msg("%s(%lld,%lld) is %.9g, not %.9g: time %lld heads %lld/%lld dim %lld "
                          "window %lld",
-                         what, (long long)row, (long long)i, x, y, (long long)s->time,
+                         what, (long long)row, (long long)i, x, y, (long long)s->seq_len,
                          (long long)s->heads, (long long)s->kv_heads, (long long)s->head_dim,
                          (long long)s->window);
         }
@@ -305,7 +305,7 @@ static void is_right_for_every_length(void **state)
     static const int64_t times[] = {1, 2, 15, 17, 63, 64, 65, 128, 129, 257, 330};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         check_shape((struct shape){
-            .batch = 2, .time = times[i], .heads = 2, .kv_heads = 2, .head_dim = 16});
+            .batch = 2, .seq_len = times[i], .heads = 2, .kv_heads = 2, .head_dim = 16});
 }
 
 static void is_right_for_every_window(void **state)
@@ -314,13 +314,13 @@ static void is_right_for_every_window(void **state)
     static const int64_t windows[] = {1, 2, 13, 63, 64, 65, 150, 300, 329, 330, 1000};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         check_shape((struct shape){.batch = 1,
-                                   .time = 330,
+                                   .seq_len = 330,
                                    .heads = 2,
                                    .kv_heads = 1,
                                    .head_dim = 16,
                                    .window = windows[i]});
         check_shape((struct shape){.batch = 2,
-                                   .time = 40,
+                                   .seq_len = 40,
                                    .heads = 1,
                                    .kv_heads = 1,
                                    .head_dim = 8,
@@ -335,7 +335,7 @@ static void examples_see_only_themselves(void **state)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (int64_t window = 0; window <= 30; window += 30)
             check_shape((struct shape){.batch = 2,
-                                       .time = 330,
+                                       .seq_len = 330,
                                        .heads = 2,
                                        .kv_heads = window ? 2 : 1,
                                        .head_dim = 16,
@@ -347,13 +347,13 @@ static void examples_see_only_themselves(void **state)
 static void one_example_has_the_bits_of_none(void **state)
 {
     (void)state;
-    struct shape s = {.batch = 2, .time = 200, .heads = 4, .kv_heads = 2, .head_dim = 24, .window = 90};
+    struct shape s = {.batch = 2, .seq_len = 200, .heads = 4, .kv_heads = 2, .head_dim = 24, .window = 90};
     struct run plain = run_init(s);
     run_kernels(&plain, &attention_forward_variants[0], &attention_backward_variants[0], 2);
     s.examples = 1000000;
     struct run r = run_init(s);
     for (int64_t i = 0; i < n_rows(&s); i++)
-        r.position_ids[i] = (int32_t)(i % s.time);
+        r.position_ids[i] = (int32_t)(i % s.seq_len);
     run_kernels(&r, &attention_forward_variants[0], &attention_backward_variants[0], 2);
     assert_same_bits("out", plain.out, r.out, n_rows(&s) * out_row_size(&s));
     assert_same_bits("d_qkv", plain.d_qkv, r.d_qkv, n_rows(&s) * row_size(&s));
@@ -367,7 +367,7 @@ static void is_right_for_every_head_size(void **state)
     static const int64_t sizes[] = {1, 8, 20, 32, 64, 80, 96, 128, 576};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         check_shape((struct shape){
-            .batch = 1, .time = 70, .heads = 2, .kv_heads = 2, .head_dim = sizes[i]});
+            .batch = 1, .seq_len = 70, .heads = 2, .kv_heads = 2, .head_dim = sizes[i]});
 }
 
 static void is_right_for_every_group_size(void **state)
@@ -376,7 +376,7 @@ static void is_right_for_every_group_size(void **state)
     for (int64_t group = 1; group <= 4; group++)
         for (int64_t kv_heads = 1; kv_heads <= 2; kv_heads++)
             check_shape((struct shape){.batch = 2,
-                                       .time = 75,
+                                       .seq_len = 75,
                                        .heads = group * kv_heads,
                                        .kv_heads = kv_heads,
                                        .head_dim = 24,
@@ -387,7 +387,7 @@ static void is_right_for_every_group_size(void **state)
 static void reference_has_the_gradient_of_its_forward(void **state)
 {
     (void)state;
-    struct shape s = {.batch = 2, .time = 7, .heads = 4, .kv_heads = 2, .head_dim = 3, .window = 5};
+    struct shape s = {.batch = 2, .seq_len = 7, .heads = 4, .kv_heads = 2, .head_dim = 3, .window = 5};
     struct run r = run_init(s);
     int64_t n_qkv = n_rows(&s) * row_size(&s), n_out = n_rows(&s) * out_row_size(&s);
     double *qkv = doubles(r.qkv, n_qkv), *d_out = doubles(r.d_out, n_out),
@@ -417,9 +417,9 @@ static void has_the_same_bits_for_all_threads_and_instruction_sets(void **state)
 {
     (void)state;
     static const struct shape shapes[] = {
-        {.batch = 2, .time = 330, .heads = 3, .kv_heads = 3, .head_dim = 24},
-        {.batch = 2, .time = 130, .heads = 6, .kv_heads = 2, .head_dim = 20, .window = 70},
-        {.batch = 2, .time = 200, .heads = 3, .kv_heads = 1, .head_dim = 24, .examples = 50},
+        {.batch = 2, .seq_len = 330, .heads = 3, .kv_heads = 3, .head_dim = 24},
+        {.batch = 2, .seq_len = 130, .heads = 6, .kv_heads = 2, .head_dim = 20, .window = 70},
+        {.batch = 2, .seq_len = 200, .heads = 3, .kv_heads = 1, .head_dim = 24, .examples = 50},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct shape *s = &shapes[i];
@@ -445,12 +445,12 @@ static void has_the_same_bits_for_all_threads_and_instruction_sets(void **state)
 static void survives_large_scores(void **state)
 {
     (void)state;
-    struct shape s = {.batch = 1, .time = 600, .heads = 1, .kv_heads = 1, .head_dim = 8};
+    struct shape s = {.batch = 1, .seq_len = 600, .heads = 1, .kv_heads = 1, .head_dim = 8};
     struct run r = run_init(s);
     for (int64_t i = 0; i < n_rows(&s) * row_size(&s); i++)
         r.qkv[i] *= 30.0f;
     run_kernels(&r, &attention_forward_variants[0], &attention_backward_variants[0], 2);
-    double *qkv = doubles(r.qkv, n_rows(&s) * row_size(&s)), *lse = doubles(NULL, s.time);
+    double *qkv = doubles(r.qkv, n_rows(&s) * row_size(&s)), *lse = doubles(NULL, s.seq_len);
     double *out = doubles(NULL, n_rows(&s) * out_row_size(&s));
     reference_forward(&s, qkv, out, lse);
     check_rows(&s, "out", r.out, out, s.head_dim, 2e-3); /* scores of 10^4 have errors of 10^-3 */
@@ -465,7 +465,7 @@ static void survives_large_scores(void **state)
 static void shows_not_a_number(void **state)
 {
     (void)state;
-    struct shape s = {.batch = 1, .time = 70, .heads = 1, .kv_heads = 1, .head_dim = 8};
+    struct shape s = {.batch = 1, .seq_len = 70, .heads = 1, .kv_heads = 1, .head_dim = 8};
     struct run r = run_init(s);
     r.qkv[q_at(&s, 0, 66, 0)] = NAN;
     run_kernels(&r, &attention_forward_variants[0], &attention_backward_variants[0], 1);

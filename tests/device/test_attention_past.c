@@ -29,7 +29,7 @@ static void sequence_fini(struct sequence *s)
 }
 
 /* Queries past … past+time of the sequence, into out and lse from their beginning. */
-static void attend(const struct sequence *s, int64_t past, int64_t time, int64_t window)
+static void attend(const struct sequence *s, int64_t past, int64_t seq_len, int64_t window)
 {
     struct zn_attention_forward_args a = {
         .out = ADDRESS(s->out),
@@ -38,7 +38,7 @@ static void attend(const struct sequence *s, int64_t past, int64_t time, int64_t
         .k = ADDRESS(s->k),
         .v = ADDRESS(s->v),
         .batch = 1,
-        .time = time,
+        .seq_len = seq_len,
         .past = past,
         .heads = HEADS,
         .kv_heads = KV_HEADS,
@@ -53,19 +53,19 @@ static void attend(const struct sequence *s, int64_t past, int64_t time, int64_t
     assert_int_equal(run_on("", 2, ZN_KERNEL_attention_forward, &a), ZN_OK);
 }
 
-static void check(int64_t past, int64_t time, int64_t window)
+static void check(int64_t past, int64_t seq_len, int64_t window)
 {
     struct sequence s = sequence_init();
     float *whole = new_floats(TIME * HEADS * DIM), *lse = new_floats(TIME * HEADS);
     attend(&s, 0, TIME, window);
     memcpy(whole, s.out, TIME * HEADS * DIM * sizeof(float));
     memcpy(lse, s.lse, TIME * HEADS * sizeof(float));
-    attend(&s, past, time, window);
-    for (int64_t i = 0; i < time * HEADS * DIM; i++)
+    attend(&s, past, seq_len, window);
+    for (int64_t i = 0; i < seq_len * HEADS * DIM; i++)
         assert_near((double)s.out[i], (double)whole[past * HEADS * DIM + i], 2e-6, "out", i);
     for (int64_t h = 0; h < HEADS; h++)
-        for (int64_t i = 0; i < time; i++)
-            assert_near((double)s.lse[h * time + i], (double)lse[h * TIME + past + i], 2e-6, "lse", i);
+        for (int64_t i = 0; i < seq_len; i++)
+            assert_near((double)s.lse[h * seq_len + i], (double)lse[h * TIME + past + i], 2e-6, "lse", i);
     free(whole);
     free(lse);
     sequence_fini(&s);
@@ -105,14 +105,14 @@ static void the_cost_of_parts_is_that_of_the_whole(void **state)
     static const int64_t windows[] = {0, 5, 40, 400};
     for (size_t i = 0; i < COUNT(windows); i++) {
         struct zn_attention_forward_args a = {.batch = 1,
-                                              .time = TIME,
+                                              .seq_len = TIME,
                                               .heads = HEADS,
                                               .kv_heads = KV_HEADS,
                                               .head_dim = DIM,
                                               .window = windows[i]};
         double whole = zn_kernel_cost(ZN_KERNEL_attention_forward, &a).flops, parts = 0;
-        for (a.past = 0; a.past < TIME; a.past += a.time) {
-            a.time = a.past < 100 ? 10 : 201;
+        for (a.past = 0; a.past < TIME; a.past += a.seq_len) {
+            a.seq_len = a.past < 100 ? 10 : 201;
             parts += zn_kernel_cost(ZN_KERNEL_attention_forward, &a).flops;
         }
         assert_true(a.past == TIME && parts == whole);

@@ -151,7 +151,7 @@ static void a_processor_is_slowed_by_uneven_blocks(void **state)
 static void a_processor_computes_whole_tiles_of_attention(void **state)
 {
     (void)state;
-    const struct zn_attention_forward_args a = {.batch = 1, .time = 256, .heads = 1, .kv_heads = 1, .head_dim = 64};
+    const struct zn_attention_forward_args a = {.batch = 1, .seq_len = 256, .heads = 1, .kv_heads = 1, .head_dim = 64};
     assert_near(zn_kernel_work(ZN_KERNEL_attention_forward, &a, 2), 4.0 * 64 * 10 * 64 * 64, 1e-6, "tiles", 0);
 }
 
@@ -192,10 +192,10 @@ static void every_kernel_costs(void **state)
     free(zeros);
 }
 
-static double attention_flops(int64_t time, int64_t window)
+static double attention_flops(int64_t seq_len, int64_t window)
 {
     struct zn_attention_forward_args a = {
-        .batch = 2, .time = time, .heads = 6, .kv_heads = 3, .head_dim = 64, .window = window};
+        .batch = 2, .seq_len = seq_len, .heads = 6, .kv_heads = 3, .head_dim = 64, .window = window};
     return zn_kernel_cost(ZN_KERNEL_attention_forward, &a).flops;
 }
 
@@ -211,7 +211,7 @@ static void attention_counts_the_pairs_it_sees(void **state)
         assert_true(attention_flops(100, windows[w]) == 4.0 * 2 * 6 * 64 * pairs);
     }
     struct zn_attention_backward_args b = {
-        .batch = 2, .time = 100, .heads = 6, .kv_heads = 3, .head_dim = 64};
+        .batch = 2, .seq_len = 100, .heads = 6, .kv_heads = 3, .head_dim = 64};
     assert_true(zn_kernel_cost(ZN_KERNEL_attention_backward, &b).flops ==
                 2.5 * attention_flops(100, 0));
 }
@@ -254,7 +254,7 @@ static void lanes_share_the_link_each_way(void **state)
     zn_event done[ZN_N_LANES];
     linked.link_bytes = 1e9;
     assert_int_equal(zn_device_create_sim(&m->ledger, &m->clock, &linked, &device), ZN_OK);
-    assert_true(zn_device_is_apart(device) && !zn_device_is_apart(m->device));
+    assert_true(zn_device_is_discrete(device) && !zn_device_is_discrete(m->device));
     for (int lane = 0; lane < ZN_N_LANES; lane++) {
         zn_event_init(&done[lane]);
         assert_int_equal(zn_device_copy(device, (zn_lane)lane, &(struct zn_transfer){.n_bytes = 1000000000, .done = &done[lane]}),

@@ -82,7 +82,7 @@ static void run_init_as(struct run *r, struct lab *l, struct zn_engine_options o
 /* One that extends a sequence, `rows` tokens at once. */
 static void run_init(struct run *r, struct lab *l, zn_dtype type, int64_t rows)
 {
-    run_init_as(r, l, (struct zn_engine_options){.type = type, .time = rows, .extends = TIME});
+    run_init_as(r, l, (struct zn_engine_options){.type = type, .seq_len = rows, .extends = TIME});
 }
 
 static void run_fini(struct run *r)
@@ -139,7 +139,7 @@ static void check_against_evaluation(struct lab *l, const char *name)
 {
     float *logits = step_by_step(l, l->type);
     struct run e;
-    run_init_as(&e, l, (struct zn_engine_options){.type = ZN_F32, .time = TIME});
+    run_init_as(&e, l, (struct zn_engine_options){.type = ZN_F32, .seq_len = TIME});
     for (int p = 0; p < TIME; p++) {
         const float *here = logits + p * l->vocabulary;
         int32_t target = (int32_t)zn_random_below(12, (uint64_t)p, (uint64_t)l->vocabulary);
@@ -188,7 +188,7 @@ static double loss_in(struct lab *l, zn_dtype type)
 {
     struct run r;
     double loss;
-    run_init_as(&r, l, (struct zn_engine_options){.type = type, .time = TIME});
+    run_init_as(&r, l, (struct zn_engine_options){.type = type, .seq_len = TIME});
     OK(zn_engine_evaluate(r.engine, &(struct zn_micro_batch){.ids = l->ids, .targets = l->ids}, &loss));
     run_fini(&r);
     return loss;

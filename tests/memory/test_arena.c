@@ -20,7 +20,7 @@ static zn_lifetimes *new_lifetimes(void)
     return l;
 }
 
-/* Each block lives one moment beyond its birth. */
+/* Each block lives one point beyond its birth. */
 static zn_lifetimes *record(void)
 {
     zn_lifetimes *l = new_lifetimes();
@@ -33,7 +33,7 @@ static zn_lifetimes *record(void)
         assert_int_equal(block, i);
         if (i > 0)
             zn_arena_touch(&arena, i - 1);
-        zn_arena_next_moment(&arena);
+        zn_arena_next_point(&arena);
     }
     assert_int_equal(zn_lifetimes_pack(l), ZN_OK);
     return l;
@@ -54,7 +54,7 @@ static void recorded_blocks_lie_apart(void **state)
         assert_int_equal(zn_arena_take(&arena, sizes[i], &block, &offset), ZN_OK);
         assert_true(offset >= end && offset % ZN_BLOCK_ALIGNMENT == 0);
         end = offset + sizes[i];
-        zn_arena_next_moment(&arena);
+        zn_arena_next_point(&arena);
     }
     zn_lifetimes_destroy(l);
 }
@@ -75,7 +75,7 @@ static void a_pass_gets_the_planned_places(void **state)
             assert_int_equal(offset, zn_lifetimes_offset(l, i));
             assert_true(offset + sizes[i] <= peak);
             zn_arena_touch(&arena, block);
-            zn_arena_next_moment(&arena);
+            zn_arena_next_point(&arena);
         }
     }
     assert_int_equal(zn_lifetimes_n_blocks(l), N_SIZES); /* followed, not recorded again */

@@ -46,9 +46,9 @@ static void touch(zn_lifetimes *l, struct record *r, int64_t block)
     r->last[block] = r->now;
 }
 
-static void next_moment(zn_lifetimes *l, struct record *r)
+static void next_point(zn_lifetimes *l, struct record *r)
 {
-    zn_lifetimes_next_moment(l);
+    zn_lifetimes_next_point(l);
     r->now++;
 }
 
@@ -57,14 +57,14 @@ static size_t rounded(size_t n_bytes)
     return (n_bytes + ZN_BLOCK_ALIGNMENT - 1) / ZN_BLOCK_ALIGNMENT * ZN_BLOCK_ALIGNMENT;
 }
 
-/* The most that was alive at one moment. */
+/* The most that was alive at one point. */
 static size_t most_alive(const struct record *r)
 {
     size_t most = 0;
-    for (int64_t moment = 0; moment <= r->now; moment++) {
+    for (int64_t point = 0; point <= r->now; point++) {
         size_t alive = 0;
         for (int64_t i = 0; i < r->n_blocks; i++)
-            if (r->first[i] <= moment && moment <= r->last[i])
+            if (r->first[i] <= point && point <= r->last[i])
                 alive += rounded(r->n_bytes[i]);
         most = alive > most ? alive : most;
     }
@@ -98,7 +98,7 @@ static void check_packing(zn_lifetimes *l, const struct record *r, double slack)
         fail_msg("%zu bytes for %zu that live at once", peak, least);
 }
 
-/* Blocks of any size, touched at any later moment. */
+/* Blocks of any size, touched at any later point. */
 static void random_program(zn_lifetimes *l, struct record *r, uint64_t key, int64_t n_blocks)
 {
     uint64_t n = 0;
@@ -108,7 +108,7 @@ static void random_program(zn_lifetimes *l, struct record *r, uint64_t key, int6
         for (int i = 0; i < 2 && r->n_blocks > 0; i++)
             touch(l, r, (int64_t)zn_random_below(key, n++, (uint64_t)r->n_blocks));
         if (zn_random_below(key, n++, 2) > 0)
-            next_moment(l, r);
+            next_point(l, r);
     }
 }
 
@@ -125,7 +125,7 @@ static void random_programs_never_overlap(void **state)
     }
 }
 
-/* Forward keeps three blocks of each layer, backward takes them in reverse; each moment has a scratch. */
+/* Forward keeps three blocks of each layer, backward takes them in reverse; each point has a scratch. */
 static void stack_program(zn_lifetimes *l, struct record *r, int layers, size_t width,
                           bool recompute)
 {
@@ -137,18 +137,18 @@ static void stack_program(zn_lifetimes *l, struct record *r, int layers, size_t 
         for (int i = 0; i < KEPT; i++) {
             kept[layer][i] = add(l, r, sizes[i] * width);
             touch(l, r, i ? kept[layer][i - 1] : boundary[layer]);
-            next_moment(l, r);
+            next_point(l, r);
         }
         boundary[layer + 1] = add(l, r, width);
         touch(l, r, kept[layer][KEPT - 1]);
-        next_moment(l, r);
+        next_point(l, r);
     }
     int64_t gradient = add(l, r, width);
     for (int layer = layers - 1; layer >= 0; layer--) {
         for (int i = 0; i < KEPT && recompute; i++) {
             kept[layer][i] = add(l, r, sizes[i] * width);
             touch(l, r, boundary[layer]);
-            next_moment(l, r);
+            next_point(l, r);
         }
         for (int i = KEPT - 1; i >= 0; i--) {
             int64_t before = gradient;
@@ -156,7 +156,7 @@ static void stack_program(zn_lifetimes *l, struct record *r, int layers, size_t 
             add(l, r, width / 3); /* partial sums */
             touch(l, r, before);
             touch(l, r, kept[layer][i]);
-            next_moment(l, r);
+            next_point(l, r);
         }
     }
 }
@@ -199,14 +199,14 @@ static void the_same_program_gets_the_same_places(void **state)
     zn_lifetimes_destroy(two);
 }
 
-/* A block dies after the moment of its last touch, not during it. */
-static void a_dead_block_gives_its_place_to_the_next_moment_only(void **state)
+/* A block dies after the point of its last touch, not during it. */
+static void a_dead_block_gives_its_place_to_the_next_point_only(void **state)
 {
     (void)state;
     zn_lifetimes *l = new_lifetimes();
     struct record r = {0};
     int64_t first = add(l, &r, 640), same = add(l, &r, 640);
-    next_moment(l, &r);
+    next_point(l, &r);
     int64_t later = add(l, &r, 1280);
     check_packing(l, &r, 1.0);
     assert_int_not_equal(zn_lifetimes_offset(l, first), zn_lifetimes_offset(l, same));
@@ -232,7 +232,7 @@ int main(void)
         cmocka_unit_test(random_programs_never_overlap),
         cmocka_unit_test(typical_stacks_lose_at_most_a_fifth),
         cmocka_unit_test(the_same_program_gets_the_same_places),
-        cmocka_unit_test(a_dead_block_gives_its_place_to_the_next_moment_only),
+        cmocka_unit_test(a_dead_block_gives_its_place_to_the_next_point_only),
         cmocka_unit_test(nothing_is_packed_into_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

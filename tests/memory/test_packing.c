@@ -40,11 +40,11 @@ static size_t plain_place(const struct block *b, const bool *placed, int64_t n)
 }
 
 /* Packs, then takes the blocks out again, from the last to the first, and looks whether each is in its place. */
-static void check(int64_t n, int64_t n_moments)
+static void check(int64_t n, int64_t n_points)
 {
     size_t peak, end = 0;
     static bool placed[MAX_BLOCKS];
-    assert_int_equal(pack_blocks(blocks, n, n_moments, &peak), ZN_OK);
+    assert_int_equal(pack_blocks(blocks, n, n_points, &peak), ZN_OK);
     for (int64_t i = 0; i < n; i++) {
         placed[i] = true;
         end = blocks[i].offset + blocks[i].n_bytes > end ? blocks[i].offset + blocks[i].n_bytes : end;
@@ -61,16 +61,16 @@ static void check(int64_t n, int64_t n_moments)
     }
 }
 
-/* Some live for one moment, some for a while, some for long; sizes repeat. */
-static void fill(uint64_t key, int64_t n, int64_t n_moments, int64_t longest)
+/* Some live for one point, some for a while, some for long; sizes repeat. */
+static void fill(uint64_t key, int64_t n, int64_t n_points, int64_t longest)
 {
     for (int64_t i = 0; i < n; i++) {
         uint64_t at = (uint64_t)i * 4;
-        int64_t first = (int64_t)zn_random_below(key, at, (uint64_t)n_moments);
+        int64_t first = (int64_t)zn_random_below(key, at, (uint64_t)n_points);
         int64_t life = (int64_t)zn_random_below(key, at + 1, zn_random_below(key, at + 2, 4) ? 6 : (uint64_t)longest);
         blocks[i] = (struct block){.n_bytes = 64 * (1 + (size_t)zn_random_below(key, at + 3, 12)),
                                    .first = first,
-                                   .last = first + life < n_moments ? first + life : n_moments - 1};
+                                   .last = first + life < n_points ? first + life : n_points - 1};
     }
 }
 
@@ -78,9 +78,9 @@ static void mixed_lives(void **state)
 {
     (void)state;
     for (uint64_t key = 1; key <= 20; key++) {
-        int64_t n = 1 + (int64_t)(key * 17 % 300), n_moments = 1 + (int64_t)(key * key * 3);
-        fill(key, n, n_moments, 1 + n_moments / (1 + (int64_t)(key % 7)));
-        check(n, n_moments);
+        int64_t n = 1 + (int64_t)(key * 17 % 300), n_points = 1 + (int64_t)(key * key * 3);
+        fill(key, n, n_points, 1 + n_points / (1 + (int64_t)(key % 7)));
+        check(n, n_points);
     }
 }
 

@@ -38,7 +38,7 @@ static struct zn_sim_step simulate(const zn_model *model, const struct zn_cluste
         .cluster = cluster,
         .n_ranks = 32,
         .n_nodes = 2,
-        .engine = {.trains = true, .stage = 3, .reduce_every = true, .type = ZN_F16, .micro_batch = 1, .time = 1024,
+        .engine = {.trains = true, .stage = 3, .reduce_every = true, .type = ZN_F16, .micro_batch = 1, .seq_len = 1024,
                    .accumulate = 1, .recompute = true, .delay_after = -1,
                    .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
                    .clip = 1}};

@@ -42,7 +42,7 @@ static struct zn_plan_setup setup_of(const zn_model *model, const struct zn_clus
         .cluster = cluster,
         .n_ranks = n_ranks,
         .n_nodes = n_nodes,
-        .engine = {.trains = true, .type = ZN_F32, .micro_batch = 2, .time = TIME, .accumulate = 1,
+        .engine = {.trains = true, .type = ZN_F32, .micro_batch = 2, .seq_len = TIME, .accumulate = 1,
                    .recompute = true, .delay_after = -1,
                    .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
                    .clip = 1}};
@@ -456,7 +456,7 @@ static void efficiency_rises_with_the_batch(void **state)
         s.engine.type = ZN_F16;
         s.engine.stage = 3;
         s.engine.reduce_every = true;
-        s.engine.time = 1024;
+        s.engine.seq_len = 1024;
         s.engine.micro_batch = batch;
         struct zn_prediction p = predict(&s);
         assert_true(p.efficiency > before && p.efficiency < 1);
@@ -481,7 +481,7 @@ static void refuses_what_is_beyond_all_bytes(void **state)
     assert_int_equal(zn_predict(&s, &p), ZN_ERR_USAGE);
     assert_non_null(strstr(zn_error_message(), "bf16"));
     s = setup_of(model, &cluster, 1, 1);
-    s.engine.time = TIME + 1;
+    s.engine.seq_len = TIME + 1;
     assert_int_equal(zn_predict(&s, &p), ZN_ERR_USAGE);
     zn_model_destroy(model);
 }
@@ -551,7 +551,7 @@ static void what_memory_is_left_is_used(void **state)
     struct zn_plan_setup s = setup_of(model, &cluster, 1, 1);
     struct zn_plan_freedom f = batch_given();
     s.engine.type = ZN_BF16;
-    s.engine.time = 512;
+    s.engine.seq_len = 512;
     s.engine.micro_batch = 1;
     assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
     assert_true(p.fits && s.engine.offload.optimizer == ZN_TIER_HOST && !s.engine.recompute && s.engine.micro_batch == 1);

@@ -25,7 +25,7 @@ static zn_model *model_of(int64_t layers, int64_t hidden)
 
 static struct zn_engine_options options_of(int64_t micro_batch)
 {
-    return (struct zn_engine_options){.trains = true, .type = ZN_BF16, .micro_batch = micro_batch, .time = TIME,
+    return (struct zn_engine_options){.trains = true, .type = ZN_BF16, .micro_batch = micro_batch, .seq_len = TIME,
                                       .accumulate = 1, .persist_bytes = 64 << 10, .delay_after = -1,
                                       .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
                                       .clip = 1};

@@ -18,10 +18,10 @@ static struct zn_shape near(double n_parameters)
     return s;
 }
 
-static zn_model *model_of(const struct zn_shape *s, int64_t time)
+static zn_model *model_of(const struct zn_shape *s, int64_t seq_len)
 {
     zn_model *model;
-    if (zn_shape_model(s, time, &model) != ZN_OK)
+    if (zn_shape_model(s, seq_len, &model) != ZN_OK)
         fail_msg("%s", zn_error_message());
     return model;
 }
@@ -95,7 +95,7 @@ static void the_model_has_the_shape(void **state)
     assert_int_equal(m->n_layers, 3);
     assert_int_equal(m->hidden, 64);
     assert_int_equal(m->module->vocabulary, 101);
-    assert_int_equal(m->module->max_time, 32);
+    assert_int_equal(m->module->max_seq_len, 32);
     assert_false(m->has_dropout);
     assert_true((double)zn_model_n_elements(m) == zn_shape_parameters(&s, 32));
     zn_model_destroy(m);
@@ -112,10 +112,10 @@ static void the_model_has_the_shape(void **state)
     zn_model_destroy(m);
 }
 
-static void refused(struct zn_shape s, int64_t time, const char *text)
+static void refused(struct zn_shape s, int64_t seq_len, const char *text)
 {
     zn_model *model = NULL;
-    assert_int_equal(zn_shape_model(&s, time, &model), ZN_ERR_USAGE);
+    assert_int_equal(zn_shape_model(&s, seq_len, &model), ZN_ERR_USAGE);
     assert_null(model);
     if (!strstr(zn_error_message(), text) || strchr(zn_error_message(), '\n'))
         fail_msg("no '%s' in: %s", text, zn_error_message());

@@ -31,7 +31,7 @@ static struct zn_plan_setup setup_of(const zn_model *model, const struct zn_clus
         .cluster = cluster,
         .n_ranks = n_ranks,
         .n_nodes = (n_ranks + cluster->devices - 1) / cluster->devices,
-        .engine = {.trains = true, .stage = 3, .reduce_every = true, .type = ZN_F16, .micro_batch = 1, .time = TIME,
+        .engine = {.trains = true, .stage = 3, .reduce_every = true, .type = ZN_F16, .micro_batch = 1, .seq_len = TIME,
                    .accumulate = 1, .recompute = true, .prefetch_bytes = 1 << 30, .reuse_bytes = 1 << 30,
                    .persist_bytes = 64 << 10, .delay_after = -1,
                    .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},

@@ -28,7 +28,7 @@ static zn_model *make_model(void)
 
 static struct zn_engine_options options_of(int64_t accumulate)
 {
-    return (struct zn_engine_options){.trains = true, .type = ZN_F32, .micro_batch = 2, .time = TIME,
+    return (struct zn_engine_options){.trains = true, .type = ZN_F32, .micro_batch = 2, .seq_len = TIME,
                                       .accumulate = accumulate, .delay_after = -1,
                                       .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
                                       .clip = 1};

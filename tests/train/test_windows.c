@@ -68,11 +68,11 @@ static void close_world(struct world *w)
     zn_comm_destroy(w->comm);
 }
 
-static zn_windows *new_windows(struct world *w, int64_t time, zn_packing packing)
+static zn_windows *new_windows(struct world *w, int64_t seq_len, zn_packing packing)
 {
     zn_windows *windows = NULL;
     OK(zn_windows_create(&w->run, &w->data,
-                         &(struct zn_windows_options){.time = time, .packing = packing, .max_time = 256, .what = "--data"},
+                         &(struct zn_windows_options){.seq_len = seq_len, .packing = packing, .max_seq_len = 256, .what = "--data"},
                          &windows));
     return windows;
 }
@@ -97,17 +97,17 @@ static int which_row(const int32_t *ids, const int32_t *targets, int64_t n)
 }
 
 /* Every row of every window is whole examples, each with positions from 0, and padding; every example is there once. */
-static void check_windows(const zn_windows *windows, int64_t time)
+static void check_windows(const zn_windows *windows, int64_t seq_len)
 {
     bool seen[N_ROWS] = {false};
     struct zn_host_batch batch;
-    OK(zn_host_batch_init(&batch, 1, time));
+    OK(zn_host_batch_init(&batch, 1, seq_len));
     for (int64_t w = 0; w < zn_windows_n(windows); w++) {
         OK(zn_host_batch_fill(&batch, windows, &w));
         int64_t at = 0, n_tokens = 0;
-        for (int64_t end; at < batch.time; at = end) {
+        for (int64_t end; at < batch.seq_len; at = end) {
             assert_int_equal(batch.position_ids[at], 0);
-            for (end = at + 1; end < batch.time && batch.position_ids[end] != 0; end++)
+            for (end = at + 1; end < batch.seq_len && batch.position_ids[end] != 0; end++)
                 assert_int_equal(batch.position_ids[end], end - at);
             if (end == at + 1 && batch.targets[at] < 0)
                 continue; /* padding */
@@ -152,11 +152,11 @@ static void long_examples_are_refused_or_cut(void **state)
     struct world w;
     zn_windows *windows = NULL;
     open_world(&w, &rows, 1, ZN_PACKING_BEST_FIT);
-    struct zn_windows_options options = {.time = 20, .max_time = 256, .what = "--data"};
+    struct zn_windows_options options = {.seq_len = 20, .max_seq_len = 256, .what = "--data"};
     FAILS(zn_windows_create(&w.run, &w.data, &options, &windows), ZN_ERR_INPUT, "of 23 examples are too long for --seq-len 20",
           "--truncate-rows");
     check_message("give --seq-len", "the longest has");
-    options.max_time = 20;
+    options.max_seq_len = 20;
     FAILS(zn_windows_create(&w.run, &w.data, &options, &windows), ZN_ERR_INPUT, "the model takes windows of at most 20",
           "--truncate-rows");
     options.truncate = true;
@@ -186,7 +186,7 @@ static void examples_without_a_target_are_left_out(void **state)
     close_world(&w);
     rows = make_text("none.jsonl", "{\"prompt\": \"ABC\", \"completion\": \"\"}\n");
     open_world(&w, &rows, 1, ZN_PACKING_BEST_FIT);
-    FAILS(zn_windows_create(&w.run, &w.data, &(struct zn_windows_options){.time = 16, .what = "--eval-data"}, &windows),
+    FAILS(zn_windows_create(&w.run, &w.data, &(struct zn_windows_options){.seq_len = 16, .what = "--eval-data"}, &windows),
           ZN_ERR_INPUT, "--eval-data: none of the 1 examples", "completions do");
     close_world(&w);
 }
@@ -321,7 +321,7 @@ static void packed_examples_have_the_gradient_of_each_alone(void **state)
         zn_windows *windows = NULL;
         int64_t seq_len = i == 0 ? 40 : 120;
         open_world(&w, (const char *const *)&rows, 1, ZN_PACKING_BEST_FIT);
-        OK(zn_windows_create(&w.run, &w.data, &(struct zn_windows_options){.time = seq_len, .truncate = true}, &windows));
+        OK(zn_windows_create(&w.run, &w.data, &(struct zn_windows_options){.seq_len = seq_len, .truncate = true}, &windows));
         int64_t n_windows = zn_windows_n(windows);
         zn_windows_destroy(windows);
         close_world(&w);

@@ -23,7 +23,7 @@ static struct zn_engine_options options_of(int stage)
                                       .type = ZN_BF16,
                                       .reduce_every = stage >= 2,
                                       .micro_batch = 1,
-                                      .time = 1024,
+                                      .seq_len = 1024,
                                       .accumulate = 1,
                                       .recompute = true,
                                       .prefetch_bytes = 64 << 20,

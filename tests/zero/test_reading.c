@@ -133,7 +133,7 @@ static const struct {
 static void check_model(const zn_module *module, zn_dtype type, int64_t extends)
 {
     static struct result want, got;
-    struct zn_engine_options o = {.type = type, .micro_batch = 1, .accumulate = 1, .time = extends ? PASS : TIME,
+    struct zn_engine_options o = {.type = type, .micro_batch = 1, .accumulate = 1, .seq_len = extends ? PASS : TIME,
                                   .extends = extends, .delay_after = -1};
     want = run(module, &o, 1);
     assert_true(extends ? want.logits[1][0] != 0 : want.loss > 0);

@@ -42,7 +42,7 @@ static void steps_allocate_nothing_large(void **state)
         zn_clock clock;
         zn_comm *comm;
         int64_t seq_len = TIME;
-        struct zn_engine_options o = {.trains = true, .type = ZN_BF16, .micro_batch = 1, .time = TIME, .accumulate = 1,
+        struct zn_engine_options o = {.trains = true, .type = ZN_BF16, .micro_batch = 1, .seq_len = TIME, .accumulate = 1,
                                       .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
                                       .delay_after = -1,
                                       .in_backward = in_backward == 1, .clip = in_backward ? 0 : 1};

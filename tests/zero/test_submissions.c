@@ -73,7 +73,7 @@ static bool fails_at(const struct shape *shape, int n)
     zn_clock clock;
     zn_comm *comm;
     int64_t seq_len = TIME;
-    struct zn_engine_options o = {.trains = true, .type = shape->type, .micro_batch = 1, .time = TIME, .accumulate = 2,
+    struct zn_engine_options o = {.trains = true, .type = shape->type, .micro_batch = 1, .seq_len = TIME, .accumulate = 2,
                                   .optimizer = &zn_optimizer_adamw, .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
                                   .delay_after = shape->delay_after,
                                   .vertical = shape->vertical, .in_backward = shape->in_backward,

@@ -38,7 +38,7 @@ static inline struct world_result simulate(const char *config, const struct zn_e
     zn_engine *engine;
     struct zn_verdict verdict;
     WORLD_OK(zn_json_load_buffer(config, strlen(config), "config", &json));
-    WORLD_OK(zn_model_create(json, options->time, &model));
+    WORLD_OK(zn_model_create(json, options->seq_len, &model));
     WORLD_OK(zn_dry_run(model->module, options, rates->links.n_ranks, &plan));
     for (int tier = 0; tier < ZN_N_TIERS; tier++)
         r.planned[tier] = zn_manifest_bytes(&plan.manifest, (zn_tier)tier, ZN_N_KINDS);
@@ -52,7 +52,7 @@ static inline struct world_result simulate(const char *config, const struct zn_e
     WORLD_OK(zn_storage_create_sim(&clock, &storage, &world.storage));
     WORLD_OK(zn_engine_create(&world, model->module, options, &plan, &engine));
     WORLD_OK(zn_engine_publish(engine));
-    int32_t *tokens = calloc((size_t)(options->micro_batch * options->time), sizeof *tokens);
+    int32_t *tokens = calloc((size_t)(options->micro_batch * options->seq_len), sizeof *tokens);
     struct zn_micro_batch batches[16];
     for (int i = 0; i < 16; i++)
         batches[i] = (struct zn_micro_batch){.ids = tokens, .targets = tokens};

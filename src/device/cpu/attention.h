@@ -35,9 +35,9 @@ struct sight {
 };
 
 /* The sight in sequence `batch`. */
-static inline struct sight sight_of(int64_t window, const int32_t *position_ids, int64_t batch, int64_t time)
+static inline struct sight sight_of(int64_t window, const int32_t *position_ids, int64_t batch, int64_t seq_len)
 {
-    return (struct sight){window, position_ids ? position_ids + batch * time : NULL};
+    return (struct sight){window, position_ids ? position_ids + batch * seq_len : NULL};
 }
 
 /* The first key that a query sees. It never falls from one query to the next. */
@@ -47,10 +47,10 @@ static inline int64_t first_key(struct sight sight, int64_t query)
     return sight.window > 0 ? attention_max(first, query - sight.window + 1) : first;
 }
 
-/* One after the last query, of `time`, that sees a key. */
-static inline int64_t end_of_queries(struct sight sight, int64_t key, int64_t time)
+/* One after the last query, of `seq_len`, that sees a key. */
+static inline int64_t end_of_queries(struct sight sight, int64_t key, int64_t seq_len)
 {
-    int64_t end = sight.window > 0 ? attention_min(time, key + sight.window) : time;
+    int64_t end = sight.window > 0 ? attention_min(seq_len, key + sight.window) : seq_len;
     for (int64_t query = key + 1; sight.position_ids && query < end; query++)
         if (sight.position_ids[query] == 0) /* where the next example begins */
             return query;

@@ -25,25 +25,25 @@ struct scratch {
 
 static struct head head_of(const struct zn_attention_backward_args *a, int64_t batch, int64_t head)
 {
-    int64_t row = batch * a->time, kv_head = head / (a->heads / a->kv_heads);
+    int64_t row = batch * a->seq_len, kv_head = head / (a->heads / a->kv_heads);
     int64_t at = head * a->head_dim, kv_at = kv_head * a->head_dim, index = batch * a->heads + head;
     struct head h = {
         .dq = zn_floats(a->dq) + row * a->dq_stride + at,
         .dk = zn_floats(a->dk) + row * a->dk_stride + kv_at,
         .dv = zn_floats(a->dv) + row * a->dv_stride + kv_at,
-        .delta = zn_floats(a->delta) + index * a->time,
+        .delta = zn_floats(a->delta) + index * a->seq_len,
         .q = zn_floats(a->q) + row * a->q_stride + at,
         .k = zn_floats(a->k) + row * a->k_stride + kv_at,
         .v = zn_floats(a->v) + row * a->v_stride + kv_at,
         .out = zn_floats(a->out) + row * a->out_stride + at,
         .d_out = zn_floats(a->d_out) + row * a->out_stride + at,
-        .lse = zn_floats(a->lse) + index * a->time,
+        .lse = zn_floats(a->lse) + index * a->seq_len,
         .dk_stride = a->dk_stride,
         .dv_stride = a->dv_stride,
-        .sight = sight_of(a->window, zn_pointer(a->position_ids), batch, a->time),
+        .sight = sight_of(a->window, zn_pointer(a->position_ids), batch, a->seq_len),
     };
     if (a->heads != a->kv_heads) {
-        int64_t n = a->time * a->head_dim;
+        int64_t n = a->seq_len * a->head_dim;
         h.dk = zn_floats(a->partial) + index * n;
         h.dv = h.dk + a->batch * a->heads * n;
         h.dk_stride = h.dv_stride = a->head_dim;
@@ -100,14 +100,14 @@ static void differentiate_tile(const struct zn_attention_backward_args *a, const
 static void differentiate_head(const struct zn_attention_backward_args *a, const struct head *h)
 {
     struct scratch scratch;
-    for (int64_t t = 0; t < a->time; t++) {
+    for (int64_t t = 0; t < a->seq_len; t++) {
         h->delta[t] =
             zn_row_dot(h->d_out + t * a->out_stride, h->out + t * a->out_stride, a->head_dim);
         memset(h->dq + t * a->dq_stride, 0, (size_t)a->head_dim * sizeof(float));
     }
-    for (int64_t key = 0; key < a->time; key += ZN_ATTENTION_TILE) {
-        int64_t n_keys = attention_min(ZN_ATTENTION_TILE, a->time - key);
-        int64_t end = end_of_queries(h->sight, key + n_keys - 1, a->time);
+    for (int64_t key = 0; key < a->seq_len; key += ZN_ATTENTION_TILE) {
+        int64_t n_keys = attention_min(ZN_ATTENTION_TILE, a->seq_len - key);
+        int64_t end = end_of_queries(h->sight, key + n_keys - 1, a->seq_len);
         for (int64_t query = key; query < end; query += ATTENTION_LONG)
             differentiate_tile(a, h, &scratch, key, n_keys, query,
                                attention_min(ATTENTION_LONG, end - query), query > key);
@@ -117,7 +117,7 @@ static void differentiate_head(const struct zn_attention_backward_args *a, const
 /* One row of dk or dv: for each kv head the sum over its query heads, in head order. */
 static void sum_groups(float *dst, const float *partial, const struct zn_attention_backward_args *a)
 {
-    int64_t group = a->heads / a->kv_heads, head_size = a->time * a->head_dim;
+    int64_t group = a->heads / a->kv_heads, head_size = a->seq_len * a->head_dim;
     for (int64_t kv_head = 0; kv_head < a->kv_heads; kv_head++) {
         float *restrict sum = dst + kv_head * a->head_dim;
         const float *restrict part = partial + kv_head * group * head_size;
@@ -146,10 +146,10 @@ zn_status ZN_K(attention_backward)(const struct zn_cpu *cpu, const void *args)
     if (a->heads == a->kv_heads)
         return ZN_OK;
     const float *dk_parts = zn_floats(a->partial);
-    const float *dv_parts = dk_parts + a->batch * a->heads * a->time * a->head_dim;
+    const float *dv_parts = dk_parts + a->batch * a->heads * a->seq_len * a->head_dim;
 #pragma omp parallel for num_threads(cpu->n_threads)
-    for (int64_t row = 0; row < a->batch * a->time; row++) {
-        int64_t at = (row / a->time * a->heads * a->time + row % a->time) * a->head_dim;
+    for (int64_t row = 0; row < a->batch * a->seq_len; row++) {
+        int64_t at = (row / a->seq_len * a->heads * a->seq_len + row % a->seq_len) * a->head_dim;
         sum_groups(zn_floats(a->dk) + row * a->dk_stride, dk_parts + at, a);
         sum_groups(zn_floats(a->dv) + row * a->dv_stride, dv_parts + at, a);
     }

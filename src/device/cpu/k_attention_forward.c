@@ -1,6 +1,6 @@
 /* Causal attention, forward: one tile of queries at a time runs along its keys with an online
  * softmax (Dao et al., FlashAttention, 2022, algorithm 1; queries outermost as in FlashAttention-2),
- * so that no time × time matrix exists. The output itself holds the running sum. */
+ * so that no seq_len × seq_len matrix exists. The output itself holds the running sum. */
 #include <math.h>
 #include <omp.h>
 
@@ -26,15 +26,15 @@ struct running {
 
 static struct head head_of(const struct zn_attention_forward_args *a, int64_t batch, int64_t head)
 {
-    int64_t row = batch * a->time, kv_row = batch * (a->past + a->time);
+    int64_t row = batch * a->seq_len, kv_row = batch * (a->past + a->seq_len);
     int64_t kv_head = head / (a->heads / a->kv_heads);
     struct head h = {
         .out = zn_floats(a->out) + row * a->out_stride + head * a->head_dim,
-        .lse = zn_floats(a->lse) + (batch * a->heads + head) * a->time,
+        .lse = zn_floats(a->lse) + (batch * a->heads + head) * a->seq_len,
         .q = zn_floats(a->q) + row * a->q_stride + head * a->head_dim,
         .k = zn_floats(a->k) + kv_row * a->k_stride + kv_head * a->head_dim,
         .v = zn_floats(a->v) + kv_row * a->v_stride + kv_head * a->head_dim,
-        .sight = sight_of(a->window, zn_pointer(a->position_ids), batch, a->time),
+        .sight = sight_of(a->window, zn_pointer(a->position_ids), batch, a->seq_len),
     };
     return h;
 }
@@ -114,9 +114,9 @@ zn_status ZN_K(attention_forward)(const struct zn_cpu *cpu, const void *args)
     const struct zn_attention_forward_args *a = args;
     const int64_t strides[] = {a->q_stride, a->k_stride, a->v_stride, a->out_stride};
     ZN_TRY(attention_check(a->heads, a->kv_heads, strides, 4));
-    int64_t n_tiles = (a->time + ZN_ATTENTION_TILE - 1) / ZN_ATTENTION_TILE;
+    int64_t n_tiles = (a->seq_len + ZN_ATTENTION_TILE - 1) / ZN_ATTENTION_TILE;
     int64_t n_tasks = a->batch * a->heads * n_tiles;
-    int64_t work = n_tasks * attention_min(a->time, ZN_ATTENTION_TILE) * (a->past + a->time) * a->head_dim;
+    int64_t work = n_tasks * attention_min(a->seq_len, ZN_ATTENTION_TILE) * (a->past + a->seq_len) * a->head_dim;
 #pragma omp parallel num_threads(cpu->n_threads) if (work >= SERIAL_BELOW)
     {
         zn_blas_enter_team();
@@ -126,7 +126,7 @@ zn_status ZN_K(attention_forward)(const struct zn_cpu *cpu, const void *args)
             int64_t tile = n_tiles - 1 - task % n_tiles, head = task / n_tiles;
             int64_t first = tile * ZN_ATTENTION_TILE;
             attend(a, head_of(a, head / a->heads, head % a->heads), first,
-                   attention_min(ZN_ATTENTION_TILE, a->time - first));
+                   attention_min(ZN_ATTENTION_TILE, a->seq_len - first));
         }
     }
     return ZN_OK;

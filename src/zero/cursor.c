@@ -1,29 +1,29 @@
-/* The window: one chunk of the swap at a time in the first slot of the pipeline, to be read or changed by hand. */
+/* The cursor: one chunk of the swap at a time in the first slot of the pipeline, to be read or changed by hand. */
 #include "zero/pipeline.h"
 
-zn_status window_flush(zn_engine *e)
+zn_status cursor_flush(zn_engine *e)
 {
     struct slot *slot = &e->pipeline.slots[0];
-    if (!e->pipeline.window_dirty)
+    if (!e->pipeline.cursor_is_dirty)
         return ZN_OK;
-    e->pipeline.window_dirty = false;
+    e->pipeline.cursor_is_dirty = false;
     ZN_TRY(zn_device_record(states_device(e), &slot->computed));
     ZN_TRY(write_chunk(e, slot->chunk, slot, false));
     return slot_wait(e, slot);
 }
 
-void window_changed(zn_engine *e)
+void cursor_changed(zn_engine *e)
 {
-    e->pipeline.window_dirty = true;
+    e->pipeline.cursor_is_dirty = true;
 }
 
-zn_status window_open(zn_engine *e, int chunk, struct slot **window)
+zn_status cursor_open(zn_engine *e, int chunk, struct slot **cursor)
 {
     struct slot *slot = &e->pipeline.slots[0];
-    *window = slot;
+    *cursor = slot;
     if (slot->chunk == chunk)
         return slot_wait(e, slot);
-    ZN_TRY(window_flush(e));
+    ZN_TRY(cursor_flush(e));
     ZN_TRY(pipeline_drain(e));
     for (int s = 1; s < ZN_PIPELINE_BUFFERS; s++) /* what is changed here is changed for all */
         e->pipeline.slots[s].chunk = -1;
@@ -44,7 +44,7 @@ zn_status window_open(zn_engine *e, int chunk, struct slot **window)
     return ZN_OK;
 }
 
-zn_status window_pending(zn_engine *e, bool back)
+zn_status cursor_pending(zn_engine *e, bool back)
 {
     struct slot *slot = &e->pipeline.slots[0];
     const struct chunk *c = &e->pipeline.chunks[slot->chunk];

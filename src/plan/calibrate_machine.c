@@ -1,5 +1,5 @@
 /* Measuring this machine with the kernels a run uses, so that its figures are those a run can reach. */
-#include "plan/this_machine.h"
+#include "plan/calibrate_machine.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@
 #include "comm/sum.h"
 #include "device/cpu/isa.h"
 #include "device/device.h"
-#include "plan/this_drive.h"
-#include "plan/this_kernels.h"
-#include "plan/this_products.h"
+#include "plan/calibrate_drive.h"
+#include "plan/calibrate_kernels.h"
+#include "plan/calibrate_products.h"
 
 /* What a process takes beside its plan: code, libraries, BLAS buffers, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
 
 enum { FILE_BYTES = 1 << 20, N_PASSES = 3, N_ROUNDS = 4, MAX_RATES = ZN_N_KERNELS + 16, COPY_BYTES = 64 * 1024 * 1024 };
 
-zn_status zn_this_machine_path(char **path)
+zn_status zn_calibration_path(char **path)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char *base = NULL;
@@ -229,7 +229,7 @@ static zn_status measure_passes(const struct bench *b, int n_threads, struct zn_
     return ZN_OK;
 }
 
-zn_status zn_this_machine_measure(struct zn_cluster *cluster)
+zn_status zn_calibration_measure(struct zn_cluster *cluster)
 {
     struct zn_cluster c;
     zn_clock clock;
@@ -267,11 +267,11 @@ static zn_status save(const struct zn_cluster *c, char *path)
     return status == ZN_OK ? zn_cluster_write(c, path) : status;
 }
 
-zn_status zn_this_machine_save(struct zn_cluster *cluster)
+zn_status zn_calibration_save(struct zn_cluster *cluster)
 {
     char *path;
-    ZN_TRY(zn_this_machine_path(&path));
-    zn_status status = zn_this_machine_measure(cluster);
+    ZN_TRY(zn_calibration_path(&path));
+    zn_status status = zn_calibration_measure(cluster);
     if (status == ZN_OK)
         status = save(cluster, path);
     free(path);
@@ -299,10 +299,10 @@ static zn_status load(const char *path, struct zn_cluster *cluster, bool *found)
     return ZN_OK;
 }
 
-zn_status zn_this_machine_load(struct zn_cluster *cluster, bool *found)
+zn_status zn_calibration_load(struct zn_cluster *cluster, bool *found)
 {
     char *path;
-    ZN_TRY(zn_this_machine_path(&path));
+    ZN_TRY(zn_calibration_path(&path));
     *found = zn_file_exists(path);
     zn_status status = *found ? load(path, cluster, found) : ZN_OK;
     free(path);

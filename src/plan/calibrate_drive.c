@@ -1,5 +1,5 @@
 /* Measuring the drive with the storage that offload uses. */
-#include "plan/this_drive.h"
+#include "plan/calibrate_drive.h"
 
 #include <stdatomic.h>
 #include <sys/statvfs.h>

@@ -1,5 +1,5 @@
 /* Runs each kernel some times; the median counts. */
-#include "plan/this_kernels.h"
+#include "plan/calibrate_kernels.h"
 
 #include "base/median.h"
 
@@ -105,11 +105,11 @@ static zn_status measure_pointwise(const struct lab *l)
 static zn_status measure_attention(const struct lab *l)
 {
     zn_addr q = place(l, 0), k = place(l, 1), v = place(l, 2), out = place(l, 3), lse = place(l, 4);
-    MEASURE(l, attention_forward, .out = out, .lse = lse, .q = q, .k = k, .v = v, .batch = 1, .time = TOKENS, .heads = HEADS,
+    MEASURE(l, attention_forward, .out = out, .lse = lse, .q = q, .k = k, .v = v, .batch = 1, .seq_len = TOKENS, .heads = HEADS,
             .kv_heads = HEADS, .head_dim = HEAD_DIM, .q_stride = WIDTH, .k_stride = WIDTH, .v_stride = WIDTH,
             .out_stride = WIDTH, .scale = 0.125f);
     MEASURE(l, attention_backward, .dq = place(l, 5), .dk = place(l, 6), .dv = place(l, 7), .d_out = place(l, 8),
-            .out = out, .lse = lse, .q = q, .k = k, .v = v, .delta = place(l, 9), .batch = 1, .time = TOKENS, .heads = HEADS,
+            .out = out, .lse = lse, .q = q, .k = k, .v = v, .delta = place(l, 9), .batch = 1, .seq_len = TOKENS, .heads = HEADS,
             .kv_heads = HEADS, .head_dim = HEAD_DIM, .q_stride = WIDTH, .k_stride = WIDTH, .v_stride = WIDTH,
             .out_stride = WIDTH, .dq_stride = WIDTH, .dk_stride = WIDTH, .dv_stride = WIDTH, .scale = 0.125f);
     return ZN_OK;

@@ -30,7 +30,7 @@ static const char *const swap_path = ".";
 static struct zn_engine_options options_of(int stage, int64_t accumulate)
 {
     return (struct zn_engine_options){.trains = true, .stage = stage, .type = ZN_BF16, .reduce_every = true,
-                                      .micro_batch = 1, .time = TIME, .accumulate = accumulate, .recompute = true,
+                                      .micro_batch = 1, .seq_len = TIME, .accumulate = accumulate, .recompute = true,
                                       .prefetch_bytes = 100000,
                                       .optimizer = &zn_optimizer_adamw,
                                       .hyperparameters = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1},
@@ -83,7 +83,7 @@ static void *run_rank(void *arg)
                                                                        .depth = 4},
                                          &world.storage));
     WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.host));
-    if (job->options.is_apart)
+    if (job->options.is_discrete)
         world.device = discrete_create(&ledger, &clock, job->lags ? job->lags + (uint64_t)zn_comm_rank(job->comm) : 0);
     else
         WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.device));
@@ -166,11 +166,11 @@ static void run_ranks(struct job *result, zn_model *model, const struct zn_engin
     *result = jobs[0];
 }
 
-static zn_model *new_model(const char *text, int64_t time, zn_json **json)
+static zn_model *new_model(const char *text, int64_t seq_len, zn_json **json)
 {
     zn_model *model;
     WORLD_OK(zn_json_load_buffer(text, strlen(text), "config", json));
-    WORLD_OK(zn_model_create(*json, time, &model));
+    WORLD_OK(zn_model_create(*json, seq_len, &model));
     return model;
 }
 
@@ -201,7 +201,7 @@ enum { MAX_TIERS = 40 };
 static int list_tiers(struct zn_engine_options o, struct zn_engine_options *all)
 {
     int n = 0;
-    o.is_apart = true;
+    o.is_discrete = true;
     for (int i = 0; i < ZN_N_TIERS * ZN_N_TIERS * ZN_N_TIERS * ZN_N_TIERS; i++) {
         o.offload = (struct zn_offload){.optimizer = (zn_tier)(i % 3),
                                         .gradients = (zn_tier)(i / 3 % 3),
@@ -302,7 +302,7 @@ static void check_other_ways(bool once, uint64_t lags)
             int n = 0;
             for (int i = once ? way / 2 % 2 : 0; i < 4; i += once ? 2 : 1) {
                 apart[n] = o;
-                apart[n].is_apart = true;
+                apart[n].is_discrete = true;
                 apart[n].offload = tiers[i];
                 n += o.stage == 3 || tiers[i].parameters == ZN_TIER_DEVICE;
             }
@@ -334,7 +334,7 @@ static void what_has_no_path_is_refused_by_name(void **state)
     zn_engine_plan plan;
     zn_model *model = new_model(config, TIME, &json);
     struct zn_engine_options o = options_of(3, 1);
-    o.is_apart = true;
+    o.is_discrete = true;
     o.offload.optimizer = ZN_TIER_HOST;
     assert_int_equal(zn_dry_run(model->module, &o, 2, &plan), ZN_ERR_UNSUPPORTED);
     assert_non_null(strstr(zn_error_message(), "gradients go where the optimizer is"));
@@ -359,9 +359,9 @@ static const char *const large =
 static struct zn_engine_options large_options(void)
 {
     struct zn_engine_options o = options_of(2, 1);
-    o.time = 1024;
+    o.seq_len = 1024;
     o.prefetch_bytes = 64 << 20;
-    o.is_apart = true;
+    o.is_discrete = true;
     o.offload.optimizer = o.offload.gradients = ZN_TIER_HOST;
     return o;
 }

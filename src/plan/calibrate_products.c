@@ -1,6 +1,6 @@
 /* Three shapes tell the parts of a product's time apart: many rows, few rows, and sums over few tokens. The median of some
  * rounds counts; what is to come from memory has another place in every round. */
-#include "plan/this_products.h"
+#include "plan/calibrate_products.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* The sweep of the optimizer over its chunks: while one is updated the next are read and the ones before are written. */
+/* The optimizer pass over all own chunks: while one is updated the next are read and the ones before are written. */
 #include "zero/pipeline.h"
 
 /* The slot for a chunk that comes soon: the one that has it, else the one whose last visit is longest ago. */
@@ -72,12 +72,12 @@ static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const 
     return write_chunk(e, chunk, slot, update->delayed);
 }
 
-static int chunk_at(const struct sweep *s, int at)
+static int chunk_at(const struct optimizer_pass *s, int at)
 {
-    return s->update.backwards ? s->first + s->n - 1 - at : s->first + at;
+    return s->update.in_reverse ? s->first + s->n - 1 - at : s->first + at;
 }
 
-zn_status sweep_to(zn_engine *e, struct sweep *s, int end)
+zn_status optimizer_pass_to(zn_engine *e, struct optimizer_pass *s, int end)
 {
     for (; s->at < end; s->at++) {
         for (; s->started < s->n && s->started <= s->at + PIPELINE_AHEAD; s->started++) {
@@ -97,9 +97,9 @@ zn_status sweep_to(zn_engine *e, struct sweep *s, int end)
     return ZN_OK;
 }
 
-struct sweep sweep_of_all(const zn_engine *e, const struct update *update)
+struct optimizer_pass optimizer_pass_over_all(const zn_engine *e, const struct update *update)
 {
-    return (struct sweep){.update = *update, .n = e->pipeline.n_chunks};
+    return (struct optimizer_pass){.update = *update, .n = e->pipeline.n_chunks};
 }
 
 /* The unit's chunks are first … first+n-1; n is 0 where it has none. */
@@ -110,17 +110,17 @@ static int chunks_of_unit(const zn_engine *e, int unit, int *first)
     return n;
 }
 
-zn_status sweep_through(zn_engine *e, struct sweep *s, int unit)
+zn_status optimizer_pass_through(zn_engine *e, struct optimizer_pass *s, int unit)
 {
     int first, n = chunks_of_unit(e, unit, &first);
     if (n == 0)
         return ZN_OK;
-    return sweep_to(e, s, s->update.backwards ? s->n - first : first + n);
+    return optimizer_pass_to(e, s, s->update.in_reverse ? s->n - first : first + n);
 }
 
 zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update)
 {
-    struct sweep s = {.update = *update};
+    struct optimizer_pass s = {.update = *update};
     s.n = chunks_of_unit(e, unit, &s.first);
-    return sweep_to(e, &s, s.n);
+    return optimizer_pass_to(e, &s, s.n);
 }
