@@ -44,10 +44,16 @@ struct training {
     struct zn_node **marks; /* by segment, without recompute */
 };
 
+/* A segment below which nothing is trained, nor in it, has no backward. */
+static bool has_backward(const struct training *r, int s)
+{
+    return zn_tensor_wants_gradient(r->x[(s + 1) * r->n]);
+}
+
 /* What goes into the first segment is tokens, into the last one needed at once. */
 static bool is_saved(const struct training *r, int s)
 {
-    return r->style->saves && s > 0 && s < r->module->n_segments - 1;
+    return r->style->saves && s > 0 && s < r->module->n_segments - 1 && has_backward(r, s);
 }
 
 static void forward_segment(const struct training *r, int s)
@@ -107,7 +113,7 @@ static zn_status backward_segment(const struct training *r, int s)
     zn_tape_record(r->tape, true);
     if (!r->style->recompute)
         zn_tape_backward(r->tape, r->marks[s]);
-    for (int64_t a = 0; r->style->recompute && a < r->n; a++)
+    for (int64_t a = 0; r->style->recompute && has_backward(r, s) && a < r->n; a++)
         run_again(r, s, a);
     zn_tape_segment_end(r->tape, s, true);
     return zn_tape_status(r->tape);

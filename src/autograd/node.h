@@ -72,7 +72,7 @@ zn_tensor *tape_run(zn_tape *t, struct zn_node *n, zn_tensor *out);
 void tape_fail(zn_tape *t, const char *op, const char *what);
 
 zn_device *tape_device(const zn_tape *t);
-zn_dtype tape_param_type(const zn_tape *t); /* of the values tape_param gives */
+zn_dtype tape_param_type(const zn_tape *t, const zn_param *param); /* of the values tape_param gives; NULL: any */
 bool tape_is_recording(const zn_tape *t);
 zn_addr tape_constant(const zn_tape *t, const zn_constant *constant);
 

@@ -4,6 +4,7 @@
 /* y(row) = table(id), plus what is added by position; either may be 0. */
 static zn_status take_rows(zn_tape *t, struct zn_node *n, const struct tile *table, zn_addr positions)
 {
+    const zn_param *read = n->param[table->address ? 0 : 1];
     return zn_run_embedding_forward(
         tape_device(t), &(struct zn_embedding_forward_args){.y = tape_use(t, n->out),
                                                             .table = table->address,
@@ -15,7 +16,7 @@ static zn_status take_rows(zn_tape *t, struct zn_node *n, const struct tile *tab
                                                             .period = n->out->dims[1],
                                                             .first_id = table->row,
                                                             .n_ids = table->n_rows,
-                                                            .table_type = tape_param_type(t)});
+                                                            .table_type = tape_param_type(t, read)});
 }
 
 static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
@@ -29,7 +30,7 @@ static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
     if (!n->param[1])
         return ZN_OK;
     ZN_TRY(tape_param(t, n->param[1], &positions));
-    positions += (zn_addr)(tape_past(t) * tensor_cols(n->out)) * zn_dtype_bytes(tape_param_type(t));
+    positions += (zn_addr)(tape_past(t) * tensor_cols(n->out)) * zn_dtype_bytes(tape_param_type(t, n->param[1]));
     return take_rows(t, n, &(struct tile){0}, positions);
 }
 

@@ -16,8 +16,8 @@ static zn_status few_rows(zn_tape *t, const struct product *p, const struct tile
                                                               .w = w->address,
                                                               .bias = bias,
                                                               .partial = partial,
-                                                              .w_type = tape_param_type(t),
-                                                              .bias_type = tape_param_type(t),
+                                                              .w_type = tape_param_type(t, p->weight),
+                                                              .bias_type = tape_param_type(t, p->bias),
                                                               .rows = p->rows,
                                                               .n = out_in ? w->n_rows : out,
                                                               .k = out_in ? in : w->n_rows,
@@ -42,8 +42,8 @@ static zn_status many_rows(zn_tape *t, const struct product *p, const struct til
                                                               .a_stride = in,
                                                               .b_stride = p->weight->dims[1],
                                                               .c_stride = out,
-                                                              .b_type = tape_param_type(t),
-                                                              .bias_type = tape_param_type(t),
+                                                              .b_type = tape_param_type(t, p->weight),
+                                                              .bias_type = tape_param_type(t, p->bias),
                                                               .transpose_b = out_in,
                                                               .adds = !out_in && w->row > 0});
 }
@@ -66,8 +66,8 @@ static zn_status add_bias(zn_tape *t, const struct product *p)
                                                               .a_stride = in,
                                                               .b_stride = out,
                                                               .c_stride = out,
-                                                              .b_type = tape_param_type(t),
-                                                              .bias_type = tape_param_type(t),
+                                                              .b_type = tape_param_type(t, p->bias),
+                                                              .bias_type = tape_param_type(t, p->bias),
                                                               .adds = true});
 }
 

@@ -35,7 +35,7 @@ static zn_addr float_at(zn_addr base, int64_t index)
 static zn_addr weight_at(const struct sweep *s, int64_t row)
 {
     return s->weight.address +
-           (zn_addr)((row - s->weight.row) * s->width) * zn_dtype_bytes(tape_param_type(s->t));
+           (zn_addr)((row - s->weight.row) * s->width) * zn_dtype_bytes(tape_param_type(s->t, s->head->weight));
 }
 
 static int64_t chunk_rows(const struct sweep *s, int64_t row)
@@ -80,7 +80,7 @@ static zn_status compute_logits(const struct sweep *s, int64_t row, int64_t col,
                                               .a_stride = s->width,
                                               .b_stride = s->width,
                                               .c_stride = s->logits_stride,
-                                              .b_type = tape_param_type(s->t),
+                                              .b_type = tape_param_type(s->t, s->head->weight),
                                               .transpose_b = true});
 }
 
@@ -139,7 +139,7 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
                                                   .a_stride = s->logits_stride,
                                                   .b_stride = s->width,
                                                   .c_stride = s->width,
-                                                  .b_type = tape_param_type(s->t),
+                                                  .b_type = tape_param_type(s->t, s->head->weight),
                                                   .adds = col > 0}));
     if (!s->dw.address)
         return ZN_OK;

@@ -34,8 +34,8 @@ static zn_status add_bias(zn_tape *t, struct zn_node *n)
                                                               .a_stride = columns_in(n),
                                                               .b_stride = out,
                                                               .c_stride = out,
-                                                              .b_type = tape_param_type(t),
-                                                              .bias_type = tape_param_type(t),
+                                                              .b_type = tape_param_type(t, n->param[1]),
+                                                              .bias_type = tape_param_type(t, n->param[1]),
                                                               .adds = true});
 }
 
@@ -64,7 +64,7 @@ static zn_status linear_forward(zn_tape *t, struct zn_node *n)
                                                                   .a_stride = in,
                                                                   .b_stride = n->param[0]->dims[1],
                                                                   .c_stride = out,
-                                                                  .b_type = tape_param_type(t),
+                                                                  .b_type = tape_param_type(t, n->param[0]),
                                                                   .transpose_b = out_in,
                                                                   .adds = !out_in && row > 0}));
     }
@@ -92,7 +92,7 @@ static zn_status input_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
                                                   .a_stride = out,
                                                   .b_stride = n->param[0]->dims[1],
                                                   .c_stride = in,
-                                                  .b_type = tape_param_type(t),
+                                                  .b_type = tape_param_type(t, n->param[0]),
                                                   .transpose_b = !out_in,
                                                   .adds = out_in && row > 0}));
     }

@@ -45,7 +45,8 @@ static zn_status layernorm_forward(zn_tape *t, struct zn_node *n)
                                                             .rstd = tape_use(t, n->extra[1]),
                                                             .rows = norm_rows(n),
                                                             .cols = n->param[0]->n_elements,
-                                                            .weight_type = tape_param_type(t),
+                                                            .weight_type = tape_param_type(t, n->param[0]),
+                                                            .bias_type = tape_param_type(t, n->param[1]),
                                                             .eps = n->as.norm.eps});
 }
 
@@ -72,7 +73,7 @@ static zn_status layernorm_backward(zn_tape *t, struct zn_node *n)
                                                              .partial = partial,
                                                              .rows = rows,
                                                              .cols = cols,
-                                                             .weight_type = tape_param_type(t)}));
+                                                             .weight_type = tape_param_type(t, n->param[0])}));
     ZN_TRY(tape_close_gradient(t, n->param[0], dw));
     ZN_TRY(tape_close_gradient(t, n->param[1], db));
     return tape_contributed(t, n->in[0], dx);
@@ -89,7 +90,7 @@ static zn_status rmsnorm_forward(zn_tape *t, struct zn_node *n)
                                                           .rstd = tape_use(t, n->extra[0]),
                                                           .rows = norm_rows(n),
                                                           .cols = n->param[0]->n_elements,
-                                                          .weight_type = tape_param_type(t),
+                                                          .weight_type = tape_param_type(t, n->param[0]),
                                                           .eps = n->as.norm.eps});
 }
 
@@ -113,7 +114,7 @@ static zn_status rmsnorm_backward(zn_tape *t, struct zn_node *n)
                                                            .partial = partial,
                                                            .rows = rows,
                                                            .cols = cols,
-                                                           .weight_type = tape_param_type(t)}));
+                                                           .weight_type = tape_param_type(t, n->param[0])}));
     ZN_TRY(tape_close_gradient(t, n->param[0], dw));
     return tape_contributed(t, n->in[0], dx);
 }

@@ -20,7 +20,11 @@ typedef struct zn_constant {
 struct zn_param_hooks {
     /* Rows of each tile but the last; all rows of a parameter that is whole. NULL: all are. */
     int64_t (*tile_rows)(void *self, const zn_param *param);
-    /* The values of the tile that begins at the row, in the tape's working precision. May block (gather). */
+    /* The type of its values; NULL: the tape's working precision. And whether it is trained; NULL: all are. What leads to no
+     * trained parameter has no gradient. */
+    zn_dtype (*type)(void *self, const zn_param *param);
+    bool (*is_trained)(void *self, const zn_param *param);
+    /* The values of the tile that begins at the row. May block (gather). */
     zn_status (*acquire)(void *self, const zn_param *param, int64_t row, zn_addr *address);
     /* Where one use of the tile writes its whole gradient in fp32 (overwriting); 0 when none is
      * wanted. close says that it is written. */

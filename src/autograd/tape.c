@@ -193,7 +193,7 @@ void zn_tape_prefetch(zn_tape *t, int64_t index, const zn_tensor *like)
 zn_tensor *zn_tape_load(zn_tape *t, int64_t index, const zn_tensor *like)
 {
     zn_tensor *x = tape_tensor(t, ZN_F32, like->ndim, like->dims);
-    x->wants_gradient = true;
+    x->wants_gradient = like->wants_gradient;
     if (t->status == ZN_OK)
         keep(t, t->hooks->load(t->hooks_self, index, x->address, x->n_elements));
     zn_arena_next_point(&t->arena);
@@ -217,9 +217,14 @@ struct zn_node *tape_node(zn_tape *t, const struct op *op)
     return n;
 }
 
-static bool any_input_wants_gradient(const struct zn_node *n)
+static bool is_trained(const zn_tape *t, const zn_param *param)
 {
-    if (n->param[0] || n->param[1])
+    return param && (!t->hooks->is_trained || t->hooks->is_trained(t->hooks_self, param));
+}
+
+static bool any_input_wants_gradient(const zn_tape *t, const struct zn_node *n)
+{
+    if (is_trained(t, n->param[0]) || is_trained(t, n->param[1]))
         return true;
     for (int i = 0; i < NODE_INPUTS; i++) {
         if (n->in[i] && n->in[i]->wants_gradient)
@@ -228,9 +233,9 @@ static bool any_input_wants_gradient(const struct zn_node *n)
     return false;
 }
 
-/* One operator, forward or backward, is one moment of the arena's time. */
-static zn_status run_moment(zn_tape *t, struct zn_node *n,
-                            zn_status (*run)(zn_tape *, struct zn_node *))
+/* One operator, forward or backward, is one point of the arena. */
+static zn_status run_point(zn_tape *t, struct zn_node *n,
+                           zn_status (*run)(zn_tape *, struct zn_node *))
 {
     zn_status status = run(t, n);
     zn_arena_next_point(&t->arena);
@@ -242,8 +247,8 @@ zn_tensor *tape_run(zn_tape *t, struct zn_node *n, zn_tensor *out)
     n->out = out;
     if (t->status != ZN_OK)
         return out;
-    out->wants_gradient = any_input_wants_gradient(n);
-    keep(t, run_moment(t, n, n->op->forward));
+    out->wants_gradient = any_input_wants_gradient(t, n);
+    keep(t, run_point(t, n, n->op->forward));
     if (t->recording && t->status == ZN_OK && out->wants_gradient) {
         n->before = t->last;
         t->last = n;
@@ -258,7 +263,7 @@ zn_status zn_tape_backward(zn_tape *t, struct zn_node *mark)
         assert(n);
         /* What nobody contributed to has no part in the loss. */
         if (n->out->gradient || n->op->is_loss)
-            keep(t, run_moment(t, n, n->op->backward));
+            keep(t, run_point(t, n, n->op->backward));
         n->out->gradient = NULL;
         t->last = n->before;
     }
@@ -276,9 +281,9 @@ zn_device *tape_device(const zn_tape *t)
     return t->device;
 }
 
-zn_dtype tape_param_type(const zn_tape *t)
+zn_dtype tape_param_type(const zn_tape *t, const zn_param *param)
 {
-    return t->param_type;
+    return param && t->hooks->type ? t->hooks->type(t->hooks_self, param) : t->param_type;
 }
 
 bool tape_is_recording(const zn_tape *t)
@@ -449,4 +454,9 @@ zn_addr zn_tensor_address(const zn_tensor *tensor)
 zn_addr zn_tensor_gradient(const zn_tensor *tensor)
 {
     return gradient_address(tensor->gradient);
+}
+
+bool zn_tensor_wants_gradient(const zn_tensor *tensor)
+{
+    return tensor->wants_gradient;
 }

@@ -72,6 +72,8 @@ void zn_tape_segment_end(zn_tape *tape, int segment, bool backward);
 
 int64_t zn_tensor_dim(const zn_tensor *tensor, int dim);
 
+bool zn_tensor_wants_gradient(const zn_tensor *tensor);
+
 /* For tests: the device address of a tensor, and of its gradient or 0. */
 zn_addr zn_tensor_address(const zn_tensor *tensor);
 zn_addr zn_tensor_gradient(const zn_tensor *tensor);

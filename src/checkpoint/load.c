@@ -90,7 +90,8 @@ static zn_status load_optimizer_tensor(const struct loading *l, const zn_st_file
     if (t->dtype != ZN_ST_F32)
         return zn_fail(ZN_ERR_INPUT, "%s: tensor '%s' is of type %s, not F32", zn_st_path(file), zn_shown(t->name).text,
                        zn_st_dtype_name(t->dtype));
-    return state != ZN_N_STATES ? load_tensor(l, file, t, p, state) : ZN_OK;
+    bool goes_in = state != ZN_N_STATES && (!l->engine || zn_engine_has_state(l->engine, p, state));
+    return goes_in ? load_tensor(l, file, t, p, state) : ZN_OK;
 }
 
 static zn_status load_optimizer_file(const struct loading *l, const char *name)
@@ -118,12 +119,28 @@ static zn_status load_model(const struct loading *l, const zn_model_files *files
     return ZN_OK;
 }
 
+static bool is_seen(const struct loading *l, int param, zn_state state)
+{
+    return l->seen[(int)state * l->model->module->n_params + param];
+}
+
+/* A parameter that was frozen has no states in the checkpoint; where it is trained from now on, they begin at zero. */
+static bool is_wanted(const struct loading *l, int param, zn_state state)
+{
+    bool has_any = zn_run_state_find(&l->checkpoint->state, l->wanted[state]) == ZN_N_STATES;
+    if (state == ZN_STATE_MASTER)
+        return true;
+    for (int k = ZN_STATE_OPTIMIZER; k < ZN_N_STATES; k++)
+        has_any = has_any || is_seen(l, param, (zn_state)k);
+    return has_any && (!l->engine || zn_engine_has_state(l->engine, &l->model->module->params[param], state));
+}
+
 static zn_status check_seen(const struct loading *l)
 {
     const zn_module *module = l->model->module;
     for (int k = 0; k < ZN_N_STATES; k++) {
         for (int i = 0; i < module->n_params && l->wanted[k]; i++)
-            if (!l->seen[k * module->n_params + i])
+            if (is_wanted(l, i, (zn_state)k) && !is_seen(l, i, (zn_state)k))
                 return zn_fail(ZN_ERR_INPUT, "%s: has no %s of '%s'", l->checkpoint->folder,
                                l->wanted[k], module->params[i].name);
     }

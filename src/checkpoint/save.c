@@ -26,7 +26,8 @@ struct zn_save {
     const char *folder;
     char *temporary;
     zn_st_writer *model, *optimizer; /* optimizer NULL: it has no states of its own */
-    int64_t first_tensor[ZN_N_STATES]; /* of a state among the optimizer's; -1: none */
+    int n_params;
+    int64_t *tensors; /* by state and parameter: which among the optimizer's; -1: none */
     zn_contents contents;              /* of this rank's files */
     bool published;
     zn_status failure; /* of files, in begin: told by settle */
@@ -51,12 +52,23 @@ static void choose_states(const struct zn_save_options *o, struct zn_run_state *
         state->states[ZN_STATE_MASTER] = NULL;
 }
 
-static size_t count_states(const struct zn_run_state *state)
+static bool has_tensor(const struct zn_save_options *o, const struct zn_run_state *state, int k, int param)
 {
-    size_t n = 0;
-    for (int k = 0; k < ZN_N_STATES; k++)
-        n += state->states[k] != NULL;
-    return n;
+    return state->states[k] && zn_engine_has_state(o->engine, &o->model->module->params[param], (zn_state)k);
+}
+
+static struct zn_state_sizes sum_states(const struct zn_save_options *o, const struct zn_run_state *state)
+{
+    struct zn_state_sizes sizes = {0};
+    for (int k = 0; k < ZN_N_STATES; k++) {
+        for (int i = 0; i < o->model->module->n_params; i++) {
+            if (!has_tensor(o, state, k, i))
+                continue;
+            sizes.n_tensors++;
+            sizes.n_elements += (uint64_t)o->model->module->params[i].n_elements;
+        }
+    }
+    return sizes;
 }
 
 static zn_status create_model_writer(zn_save *s, const struct zn_save_options *o)
@@ -76,14 +88,16 @@ static zn_status create_model_writer(zn_save *s, const struct zn_save_options *o
 
 /* One state after the other, each in the order of parameters: "NAME.exp_avg". */
 static zn_status name_states(const struct zn_save_options *o, const struct zn_run_state *state, struct zn_st_spec *specs,
-                             int64_t first[ZN_N_STATES])
+                             int64_t *tensors)
 {
     const zn_module *module = o->model->module;
     size_t n = 0;
     for (int k = 0; k < ZN_N_STATES; k++) {
-        first[k] = state->states[k] ? (int64_t)n : -1;
-        for (int i = 0; i < module->n_params && state->states[k]; i++) {
+        for (int i = 0; i < module->n_params; i++) {
             char *name;
+            if (!has_tensor(o, state, k, i))
+                continue;
+            tensors[k * module->n_params + i] = (int64_t)n;
             specs[n] = zn_weights_spec(o->model, o->style, &module->params[i]);
             specs[n].dtype = ZN_F32;
             if (asprintf(&name, "%s.%s", specs[n].name, state->states[k]) < 0) {
@@ -99,10 +113,16 @@ static zn_status name_states(const struct zn_save_options *o, const struct zn_ru
 /* Files go on being numbered after those of the model, so that rank i mod N writes file i. */
 static zn_status create_optimizer_writer(zn_save *s, const struct zn_save_options *o, const struct zn_run_state *state)
 {
-    size_t n = count_states(state) * (size_t)o->model->module->n_params;
+    struct zn_state_sizes sizes = sum_states(o, state);
+    size_t n = (size_t)sizes.n_tensors, n_slots = (size_t)(ZN_N_STATES * o->model->module->n_params);
+    s->n_params = o->model->module->n_params;
+    s->tensors = malloc(n_slots * sizeof *s->tensors);
+    if (!s->tensors)
+        return no_memory();
+    memset(s->tensors, 0xff, n_slots * sizeof *s->tensors); /* -1: none */
     if (n == 0)
         return ZN_OK;
-    uint64_t n_bytes = count_states(state) * (uint64_t)zn_model_n_elements(o->model) * sizeof(float);
+    uint64_t n_bytes = sizes.n_elements * sizeof(float);
     uint64_t limit = o->file_bytes ? o->file_bytes : n_bytes / MAX_FILES > ZN_GIB ? n_bytes / MAX_FILES : ZN_GIB;
     int n_before = (int)(zn_st_writer_n_files(s->model) % (size_t)s->n_ranks);
     const struct zn_st_cut cut = {.limit = limit, .numbered = true, .part = (s->rank + s->n_ranks - n_before) % s->n_ranks,
@@ -110,7 +130,7 @@ static zn_status create_optimizer_writer(zn_save *s, const struct zn_save_option
     struct zn_st_spec *specs = calloc(n, sizeof *specs);
     if (!specs)
         return no_memory();
-    zn_status status = name_states(o, state, specs, s->first_tensor);
+    zn_status status = name_states(o, state, specs, s->tensors);
     if (status == ZN_OK)
         status = zn_st_writer_create_part(s->temporary, "optimizer", specs, n, &cut, &s->optimizer);
     for (size_t i = 0; i < n; i++)
@@ -132,7 +152,7 @@ static zn_status create_writers(zn_save *s, const struct zn_save_options *o, con
 static zn_status check_space(const struct zn_save_options *o, const struct zn_run_state *state)
 {
     uint64_t device, n_free;
-    uint64_t wanted = zn_checkpoint_disk_bytes(o->model, o->style, o->hub, (int)count_states(state));
+    uint64_t wanted = zn_checkpoint_disk_bytes(o->model, o->style, o->hub, sum_states(o, state));
     char want[ZN_SIZE_TEXT], have[ZN_SIZE_TEXT];
     ZN_TRY(zn_disk_free(o->folder, &n_free, &device));
     if (n_free < wanted)
@@ -185,10 +205,10 @@ static zn_status write_piece(const struct taking *t, const zn_param *param, int6
     kill_point(s->rank);
     if (t->state == ZN_STATE_MASTER)
         ZN_TRY(zn_st_writer_write_f32(s->model, (size_t)param->index, first, n_elements, values));
-    int64_t tensor = s->first_tensor[t->state];
+    int64_t tensor = s->tensors[(int)t->state * s->n_params + param->index];
     if (tensor < 0)
         return ZN_OK;
-    return zn_st_writer_write_f32(s->optimizer, (size_t)(tensor + param->index), first, n_elements, values);
+    return zn_st_writer_write_f32(s->optimizer, (size_t)tensor, first, n_elements, values);
 }
 
 static void keep_failure(zn_save *s, zn_status status)
@@ -247,7 +267,7 @@ zn_status zn_save_begin(const struct zn_save_options *o, zn_save **save)
     if (!s)
         return no_memory();
     *s = (zn_save){.comm = o->comm, .rank = zn_comm_rank(o->comm), .n_ranks = zn_comm_n_ranks(o->comm),
-                   .step = o->state.step, .folder = o->folder, .first_tensor = {-1, -1, -1}};
+                   .step = o->state.step, .folder = o->folder};
     zn_contents_init(&s->contents);
     zn_status status = name_temporary(s);
     if (status == ZN_OK)
@@ -355,6 +375,7 @@ void zn_save_destroy(zn_save *s)
 {
     if (!s)
         return;
+    free(s->tensors);
     zn_st_writer_destroy(s->model);
     zn_st_writer_destroy(s->optimizer);
     if (!s->published && s->rank == 0 && s->temporary) {

@@ -17,28 +17,37 @@ enum {
     N_OPEN = 16
 };
 
-static uint64_t disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub, int n_states)
+static uint64_t disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub,
+                           struct zn_state_sizes states)
 {
     uint64_t n = (uint64_t)zn_model_n_elements(model);
-    uint64_t data = n * zn_dtype_bytes(style->dtype) + n * (uint64_t)n_states * sizeof(float);
-    uint64_t n_tensors = (uint64_t)model->module->n_params * (uint64_t)(n_states + 1);
+    uint64_t data = n * zn_dtype_bytes(style->dtype) + states.n_elements * sizeof(float);
+    uint64_t n_tensors = (uint64_t)model->module->n_params + states.n_tensors;
     return data + data / (16 * ZN_MIB) * BLOCK_BYTES + n_tensors * TENSOR_BYTES + zn_hub_files_bytes(hub) + SMALL_BYTES;
 }
 
 uint64_t zn_model_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub)
 {
-    return disk_bytes(model, style, hub, 0);
+    return disk_bytes(model, style, hub, (struct zn_state_sizes){0});
 }
 
 uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub,
-                                  int n_states)
+                                  struct zn_state_sizes states)
 {
-    return disk_bytes(model, style, hub, n_states);
+    return disk_bytes(model, style, hub, states);
 }
 
-int zn_checkpoint_n_states(const struct zn_weights_style *style, const struct zn_engine_options *o)
+struct zn_state_sizes zn_checkpoint_states(const zn_model *model, const struct zn_weights_style *style,
+                                           const struct zn_engine_options *o)
 {
-    return (style->dtype != ZN_F32) + o->optimizer->n_states + (o->delay_after >= 0);
+    struct zn_state_sizes sizes = {0};
+    for (int i = 0; i < model->module->n_params; i++) {
+        int n_masters = style->dtype != ZN_F32, n_others = o->optimizer->n_states + (o->delay_after >= 0);
+        int n = n_masters + (o->frozen && o->frozen[i] ? 0 : n_others);
+        sizes.n_tensors += (uint64_t)n;
+        sizes.n_elements += (uint64_t)n * (uint64_t)model->module->params[i].n_elements;
+    }
+    return sizes;
 }
 
 /* ---- Room ---- */

@@ -118,7 +118,7 @@ static cost layernorm_forward_cost(const struct zn_layernorm_forward_args *a)
 {
     double rows = 2.0 * (double)a->rows, cols = (double)a->cols;
     return moved(FLOAT * (rows * cols + 2.0 * (double)a->rows) +
-                 param_bytes(a->weight_type, a->bias ? 2.0 * cols : cols));
+                 param_bytes(a->weight_type, cols) + (a->bias ? param_bytes(a->bias_type, cols) : 0));
 }
 
 static cost layernorm_backward_cost(const struct zn_layernorm_backward_args *a)

@@ -184,7 +184,7 @@ struct zn_embedding_backward_args {
 struct zn_layernorm_forward_args {
     zn_addr y, x, weight, bias, mean, rstd; /* bias may be 0 */
     int64_t rows, cols;
-    zn_dtype weight_type; /* of weight and bias */
+    zn_dtype weight_type, bias_type;
     float eps;
 };
 

@@ -21,7 +21,12 @@ void zn_engine_plan_fini(zn_engine_plan *plan)
 zn_status zn_compile_units(const struct zn_params *params, const struct zn_engine_options *o, int n_ranks, zn_units *units)
 {
     return zn_units_init(units, params,
-                         &(struct zn_units_options){.type = o->type, .n_ranks = n_ranks, .tile_bytes = o->tile_bytes});
+                         &(struct zn_units_options){.type = o->type,
+                                                    .n_ranks = n_ranks,
+                                                    .tile_bytes = o->tile_bytes,
+                                                    .frozen_type = o->trains ? o->frozen_type : o->type,
+                                                    .frozen = o->frozen,
+                                                    .freezes_all = !o->trains});
 }
 
 /* What is made on the way to the plan. */
@@ -40,16 +45,16 @@ struct compiler {
 static zn_status place_persistent(struct compiler *c)
 {
     const zn_units *units = &c->plan->units;
-    size_t width = zn_dtype_bytes(c->plan->placement.type);
     int64_t *at = calloc((size_t)units->n_units + 1, sizeof *at);
     if (!at)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the plan");
     c->plan->persistent_at = c->ground.persistent_at = at;
     for (int u = 0; u < units->n_units; u++) {
+        size_t n_bytes = zn_unit_bytes(&units->units[u]);
         bool stays = c->plan->placement.gathers_parameters && c->plan->placement.persist_bytes > 0 &&
-                     (size_t)units->units[u].n_elements * width <= c->plan->placement.persist_bytes;
-        at[u] = stays ? c->sizes.persistent_elements : -1;
-        c->sizes.persistent_elements += stays ? units->units[u].n_elements : 0;
+                     n_bytes <= c->plan->placement.persist_bytes;
+        at[u] = stays ? (int64_t)c->sizes.persistent : -1;
+        c->sizes.persistent += stays ? n_bytes : 0;
     }
     return ZN_OK;
 }
@@ -69,7 +74,7 @@ static zn_status plan_gathers(struct compiler *c)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gathers");
     for (int u = 0; u < units->n_units; u++) {
         bool is_gathered = p->gathers_parameters && c->ground.persistent_at[u] < 0;
-        n_bytes[u] = is_gathered ? (size_t)units->units[u].n_elements * zn_dtype_bytes(p->type) : 0;
+        n_bytes[zn_units_joined(units, u)] += is_gathered ? zn_unit_bytes(&units->units[u]) : 0;
     }
     const struct zn_gathers_options options = {.prefetch_bytes = c->options->prefetch_bytes,
                                                .reuse_bytes = c->options->reuse_bytes,
@@ -104,7 +109,7 @@ static zn_status write_acquire(struct passes *p, const struct zn_ground *g, int 
     int unit = g->units->parts[part].unit;
     update_pass_follow(&p->updates, unit);
     ZN_TRY(gather_pass_acquire(&p->gathers, part));
-    if (!g->placement->gathers_parameters || g->persistent_at[unit] >= 0)
+    if (!g->placement->gathers_parameters || g->persistent_at[unit] >= 0) /* else the gather comes after it */
         update_pass_use(&p->updates, unit);
     return ZN_OK;
 }

@@ -15,7 +15,7 @@ typedef struct zn_engine_plan {
     struct zn_buffer buffers[ZN_N_BUFFERS];
     zn_manifest manifest; /* the buffers that there are, and the model's tables */
     zn_program program;
-    int64_t *persistent_at; /* by unit: its first element in ZN_BUFFER_PERSISTENT, or -1 */
+    int64_t *persistent_at; /* by unit: its first byte in ZN_BUFFER_PERSISTENT, or -1 */
     bool *is_used;          /* by unit: a training pass writes gradients of it */
     zn_lifetimes *slots;    /* of gradients on their way to be reduced; NULL where none are */
     size_t largest_gather;  /* bytes of the largest unit that is fetched ahead of its use */

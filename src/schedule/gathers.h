@@ -15,7 +15,7 @@
 #include "memory/lifetimes.h"
 
 struct zn_gather_plan {
-    int unit;
+    int unit; /* and what it is joined with */
     int first_use, last_use; /* positions in the trace */
     int issue;               /* position at which it is submitted, ≤ first_use */
     size_t offset;           /* of its buffer in the region */

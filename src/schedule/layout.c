@@ -4,7 +4,7 @@
 #include "base/exact.h"
 #include "base/size.h"
 
-enum { ALIGNMENT = 4096, STAGING_ELEMENTS = 1 << 18 /* a rank's piece when states are streamed out */ };
+enum { ALIGNMENT = 4096, STAGING_ELEMENTS = ZN_CHUNK_ELEMENTS /* a rank's piece when states are streamed out */ };
 
 static void add(zn_engine_plan *plan, zn_buffer_id id, const char *name, zn_tier tier, zn_kind kind, size_t n_bytes)
 {
@@ -21,37 +21,49 @@ static void share(zn_engine_plan *plan, zn_buffer_id id, bool is_shared)
     plan->buffers[id].is_shared = is_shared && plan->buffers[id].tier != ZN_TIER_NVME;
 }
 
-/* Elements of all units, or of the own partitions. */
-static size_t elements(const zn_engine_plan *plan, zn_form form)
+/* Of so many elements of units: all, or those of the own partitions. */
+static size_t kept(const zn_engine_plan *plan, int64_t n_elements, zn_form form)
 {
-    return (size_t)(form == ZN_WHOLE ? plan->units.n_elements : plan->units.n_elements / plan->placement.n_ranks);
+    return (size_t)(form == ZN_WHOLE ? n_elements : n_elements / plan->placement.n_ranks);
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 /* Small units that stay gathered are buffers, as a rank owns only its part of them. */
 static void add_parameters(zn_engine_plan *plan, const struct layout_sizes *sizes)
 {
     const struct zn_placement *p = &plan->placement;
-    size_t width = zn_dtype_bytes(p->type);
-    add(plan, ZN_BUFFER_PARAMETERS, "parameters", p->parameters.tier, ZN_KIND_PARAMETERS, elements(plan, p->parameters.form) * width);
+    int64_t n_trained = plan->units.n_trained, n_frozen = plan->units.n_elements - n_trained;
+    add(plan, ZN_BUFFER_PARAMETERS, "parameters", p->parameters.tier, ZN_KIND_PARAMETERS,
+        kept(plan, n_trained, p->parameters.form) * zn_dtype_bytes(p->type));
+    add(plan, ZN_BUFFER_FROZEN, p->trains ? "frozen parameters" : "parameters", p->parameters.tier, ZN_KIND_PARAMETERS,
+        kept(plan, n_frozen, p->parameters.form) * zn_dtype_bytes(p->frozen_type));
     share(plan, ZN_BUFFER_PARAMETERS, !p->copies_parameters);
-    add_buffer(plan, ZN_BUFFER_PERSISTENT, "persistent units", ZN_TIER_DEVICE, (size_t)sizes->persistent_elements * width);
+    share(plan, ZN_BUFFER_FROZEN, !p->copies_parameters);
+    add_buffer(plan, ZN_BUFFER_PERSISTENT, "persistent units", ZN_TIER_DEVICE, sizes->persistent);
+    if (n_frozen > 0 && p->frozen_type != ZN_F32 && (!p->trains || p->parameters.on_host)) /* else the staging serves */
+        add_buffer(plan, ZN_BUFFER_WIDE, "wide values", p->parameters.on_host ? ZN_TIER_HOST : ZN_TIER_DEVICE,
+                   ZN_CHUNK_ELEMENTS * sizeof(float));
 }
 
 static void add_pipeline(zn_engine_plan *plan)
 {
     const struct zn_placement *p = &plan->placement;
-    size_t n = ZN_CHUNK_ELEMENTS, width = zn_dtype_bytes(p->type);
+    size_t n = ZN_CHUNK_ELEMENTS;
     size_t states = plan->cached < zn_own_total(p, &plan->units) ? n * p->state_bytes : 0;
     size_t gradient = zn_is_swapped(&p->gradients) ? n * sizeof(float) : 0;
-    size_t parameters = zn_passes_parameters(p) ? n * width : 0;
-    add_buffer(plan, ZN_BUFFER_PIPELINE, "optimizer pipeline", ZN_TIER_HOST, ZN_PIPELINE_BUFFERS * (states + gradient + parameters));
+    add_buffer(plan, ZN_BUFFER_PIPELINE, "optimizer pipeline", ZN_TIER_HOST,
+               ZN_PIPELINE_BUFFERS * (states + gradient + n * zn_passed_bytes(p, &plan->units)));
 }
 
 /* With delayed updates there are two sets of gradients: the present ones and those to be applied. */
 static void add_gradients(zn_engine_plan *plan)
 {
     const struct zn_placement *p = &plan->placement;
-    size_t n_bytes = elements(plan, p->gradients.form) * sizeof(float);
+    size_t n_bytes = kept(plan, plan->units.n_trained, p->gradients.form) * sizeof(float);
     add(plan, ZN_BUFFER_GRADIENTS, "gradients", p->gradients.tier, ZN_KIND_GRADIENTS, n_bytes);
     share(plan, ZN_BUFFER_GRADIENTS, p->gradients.form == ZN_WHOLE);
     if (!p->is_delayed)
@@ -77,12 +89,13 @@ static void add_states(const struct zn_engine_options *o, zn_engine_plan *plan)
     }
 }
 
+/* Of trained units. */
 static size_t largest_partition(const zn_units *units)
 {
     size_t largest = 0;
     for (int u = 0; u < units->n_units; u++)
-        if ((size_t)units->units[u].partition > largest)
-            largest = (size_t)units->units[u].partition;
+        if (units->units[u].is_trained)
+            largest = larger(largest, (size_t)units->units[u].partition);
     return largest;
 }
 
@@ -115,7 +128,6 @@ static void add_training(zn_engine_plan *plan)
 
 static void add_batch(const struct zn_engine_options *o, zn_engine_plan *plan)
 {
-    const struct zn_placement *p = &plan->placement;
     size_t n_batches = o->vertical ? (size_t)o->accumulate : 1;
     size_t n_bytes = n_batches * (size_t)(o->micro_batch * o->seq_len) * sizeof(int32_t);
     add_buffer(plan, ZN_BUFFER_IDS, "ids", ZN_TIER_DEVICE, n_bytes);
@@ -124,9 +136,6 @@ static void add_batch(const struct zn_engine_options *o, zn_engine_plan *plan)
     add_buffer(plan, ZN_BUFFER_SUMS, "sums", ZN_TIER_DEVICE, ZN_N_SUMS * sizeof(double));
     if (o->trains)
         add_training(plan);
-    if (p->keeps_only_working)
-        add_buffer(plan, ZN_BUFFER_STAGING, "staging", p->states.on_host ? ZN_TIER_HOST : ZN_TIER_DEVICE,
-                   ZN_CHUNK_ELEMENTS * sizeof(float));
     if (o->extends)
         add_buffer(plan, ZN_BUFFER_LOGITS, "logits", ZN_TIER_DEVICE, (size_t)plan->trace.vocabulary * sizeof(float));
 }

@@ -6,8 +6,7 @@
 
 /* What the passes measured. */
 struct layout_sizes {
-    size_t add, slots, gathered, fetched, checkpoint, tied;
-    int64_t persistent_elements;
+    size_t add, slots, gathered, fetched, checkpoint, tied, persistent;
 };
 
 /* Fills the plan's buffers, its manifest and swap_bytes. */

@@ -41,6 +41,7 @@ struct zn_engine_options {
     struct zn_hyperparameters hyperparameters;
     double clip; /* 0 is off */
     const bool *frozen; /* by parameter index: not trained; NULL: none. Borrowed */
+    zn_dtype frozen_type; /* of the values of those: they keep the type that they come in */
 };
 
 #endif

@@ -9,9 +9,9 @@ static const struct zn_unit *unit_at(const struct zn_ground *g, int unit)
     return &g->units->units[unit];
 }
 
-static size_t width(const struct zn_ground *g)
+static uint64_t partition_bytes(const struct zn_ground *g, int unit)
 {
-    return zn_dtype_bytes(g->placement->type);
+    return zn_unit_bytes(unit_at(g, unit)) / (uint64_t)g->placement->n_ranks;
 }
 
 zn_status gathers_of_trace(const struct zn_ground *g, const struct zn_pass_trace *pass, zn_gathers *gathers)
@@ -23,7 +23,7 @@ zn_status gathers_of_trace(const struct zn_ground *g, const struct zn_pass_trace
             turns = point->index == g->trace->n_segments - 1;
         if (point->kind != ZN_POINT_ACQUIRE)
             continue;
-        ZN_TRY(zn_gathers_use(gathers, g->units->parts[point->index].unit, turns));
+        ZN_TRY(zn_gathers_use(gathers, zn_units_joined(g->units, g->units->parts[point->index].unit), turns));
         turns = false;
     }
     return ZN_OK;
@@ -31,7 +31,7 @@ zn_status gathers_of_trace(const struct zn_ground *g, const struct zn_pass_trace
 
 zn_status gather_pass_start(struct gather_pass *p, const struct zn_ground *ground, const zn_gathers *plan, struct zn_writer *writer)
 {
-    size_t n = (size_t)plan->n_gathers + 1;
+    size_t n = 2 * (size_t)plan->n_gathers + 1;
     *p = (struct gather_pass){.ground = ground, .plan = plan, .writer = writer, .position = -1};
     p->gathered = calloc(n, sizeof *p->gathered);
     p->fetched = calloc(n, sizeof *p->fetched);
@@ -53,8 +53,9 @@ void gather_pass_fini(struct gather_pass *p)
 static void issue_update(struct gather_pass *p, int unit)
 {
     const struct zn_placement *placement = p->ground->placement;
-    int n = unit + 1 + ZN_PIPELINE_BUFFERS;
-    if (n <= p->issued || !(placement->updates_beside || placement->updates_in_backward || placement->is_delayed))
+    int n = updates_ahead(p->ground, unit, ZN_PIPELINE_BUFFERS);
+    if (n <= p->issued || !unit_at(p->ground, unit)->is_trained ||
+        !(placement->updates_beside || placement->updates_in_backward || placement->is_delayed))
         return;
     p->issued = n;
     zn_emit_unit(p->writer, ZN_OP_ISSUE_UPDATES, n);
@@ -73,72 +74,104 @@ static int bring(struct gather_pass *p, zn_op op, int unit, struct zn_span to, s
 /* Where own partitions stay: in memory, or in the swap. */
 static struct zn_span home(const struct gather_pass *p, int unit)
 {
-    const struct zn_ground *g = p->ground;
-    return zn_span_of_partition(g->placement, unit_at(g, unit), ZN_BUFFER_PARAMETERS, ZN_PARTITION, width(g));
+    return zn_span_of_own_values(p->ground->placement, p->ground->units, unit_at(p->ground, unit));
 }
 
-static struct zn_span partition_in(const struct gather_pass *p, zn_buffer_id buffer, const struct zn_gather_plan *g)
+/* A unit of a gather: those that are joined are gathered side by side, but for what is always there. */
+struct member {
+    int unit, index;               /* index: among gathered and fetched */
+    uint64_t offset, fetch_offset; /* in the regions */
+};
+
+static bool next_member(const struct gather_pass *p, int g, struct member *m)
 {
-    uint64_t n_bytes = (uint64_t)unit_at(p->ground, g->unit)->partition * width(p->ground);
-    return (struct zn_span){(int16_t)buffer, false, g->fetch_offset, n_bytes};
+    const struct zn_ground *ground = p->ground;
+    const struct zn_gather_plan *plan = &p->plan->gathers[g];
+    if (m->unit < 0) {
+        *m = (struct member){.unit = plan->unit, .index = 2 * g, .offset = plan->offset, .fetch_offset = plan->fetch_offset};
+    } else {
+        bool is_gathered = ground->persistent_at[m->unit] < 0;
+        m->offset += is_gathered ? zn_unit_bytes(unit_at(ground, m->unit)) : 0;
+        m->fetch_offset += is_gathered ? partition_bytes(ground, m->unit) : 0;
+        m->index++;
+        m->unit = unit_at(ground, m->unit)->joins_next ? m->unit + 1 : -1;
+    }
+    if (m->unit >= 0 && ground->persistent_at[m->unit] >= 0)
+        return next_member(p, g, m);
+    return m->unit >= 0;
 }
 
-static struct zn_span whole_in_gathered(const struct gather_pass *p, const struct zn_gather_plan *g)
+static struct zn_span partition_in(const struct gather_pass *p, zn_buffer_id buffer, const struct member *m)
 {
-    uint64_t n_bytes = (uint64_t)unit_at(p->ground, g->unit)->n_elements * width(p->ground);
-    return (struct zn_span){ZN_BUFFER_GATHERED, false, g->offset, n_bytes};
+    return (struct zn_span){(int16_t)buffer, false, m->fetch_offset, partition_bytes(p->ground, m->unit)};
 }
 
-enum { AFTER_BOTH = ZN_AFTER_COMPUTE | ZN_AFTER_UPDATED };
+static struct zn_span whole_in_gathered(const struct gather_pass *p, const struct member *m)
+{
+    return (struct zn_span){ZN_BUFFER_GATHERED, false, m->offset, zn_unit_bytes(unit_at(p->ground, m->unit))};
+}
+
+/* A frozen unit is not updated. */
+static int after_both(const struct gather_pass *p, int unit)
+{
+    return ZN_AFTER_COMPUTE | (unit_at(p->ground, unit)->is_trained ? ZN_AFTER_UPDATED : 0);
+}
 
 /* Brings the own partition to where it is gathered from; for one rank on a discrete device, as far as the host. */
-static void fetch(struct gather_pass *p, int g)
+static void fetch(struct gather_pass *p, const struct member *m)
 {
     const struct zn_placement *placement = p->ground->placement;
-    const struct zn_gather_plan *plan = &p->plan->gathers[g];
     bool is_swapped = zn_is_swapped(&placement->parameters), to_host = placement->copies_parameters && is_swapped;
-    struct zn_span fetched = partition_in(p, ZN_BUFFER_FETCHED, plan), landed = partition_in(p, ZN_BUFFER_LANDED, plan);
-    issue_update(p, plan->unit);
+    struct zn_span fetched = partition_in(p, ZN_BUFFER_FETCHED, m), landed = partition_in(p, ZN_BUFFER_LANDED, m);
+    int *done = &p->fetched[m->index];
+    issue_update(p, m->unit);
     if (!is_swapped) {
-        p->fetched[g] = bring(p, ZN_OP_COPY_IN, plan->unit, fetched, home(p, plan->unit), AFTER_BOTH, -1);
+        *done = bring(p, ZN_OP_COPY_IN, m->unit, fetched, home(p, m->unit), after_both(p, m->unit), -1);
         return;
     }
-    p->fetched[g] = bring(p, ZN_OP_READ, plan->unit, to_host ? landed : fetched, home(p, plan->unit), AFTER_BOTH, -1);
+    *done = bring(p, ZN_OP_READ, m->unit, to_host ? landed : fetched, home(p, m->unit), after_both(p, m->unit), -1);
     if (to_host && placement->n_ranks > 1)
-        p->fetched[g] = bring(p, ZN_OP_COPY_IN, plan->unit, fetched, landed, 0, p->fetched[g]);
+        *done = bring(p, ZN_OP_COPY_IN, m->unit, fetched, landed, 0, *done);
 }
 
 /* One rank has the whole unit: it comes straight into its place. */
-static int bring_whole(struct gather_pass *p, int g)
+static int bring_whole(struct gather_pass *p, const struct member *m)
 {
     const struct zn_placement *placement = p->ground->placement;
-    const struct zn_gather_plan *plan = &p->plan->gathers[g];
-    struct zn_span to = whole_in_gathered(p, plan);
+    struct zn_span to = whole_in_gathered(p, m);
     if (!placement->copies_parameters)
-        return bring(p, ZN_OP_READ, plan->unit, to, home(p, plan->unit), AFTER_BOTH, -1);
+        return bring(p, ZN_OP_READ, m->unit, to, home(p, m->unit), after_both(p, m->unit), -1);
     if (!zn_is_swapped(&placement->parameters))
-        return bring(p, ZN_OP_COPY_IN, plan->unit, to, home(p, plan->unit), AFTER_BOTH, -1);
-    return bring(p, ZN_OP_COPY_IN, plan->unit, to, partition_in(p, ZN_BUFFER_LANDED, plan), ZN_AFTER_COMPUTE, p->fetched[g]);
+        return bring(p, ZN_OP_COPY_IN, m->unit, to, home(p, m->unit), after_both(p, m->unit), -1);
+    return bring(p, ZN_OP_COPY_IN, m->unit, to, partition_in(p, ZN_BUFFER_LANDED, m), ZN_AFTER_COMPUTE, p->fetched[m->index]);
 }
 
-static void gather(struct gather_pass *p, int g)
+static void gather(struct gather_pass *p, const struct member *m)
 {
     const struct zn_placement *placement = p->ground->placement;
-    const struct zn_gather_plan *plan = &p->plan->gathers[g];
     bool fetches = placement->fetches_parameters;
-    issue_update(p, plan->unit);
+    issue_update(p, m->unit);
     if (placement->n_ranks == 1)
-        p->gathered[g] = bring_whole(p, g);
+        p->gathered[m->index] = bring_whole(p, m);
     else
-        p->gathered[g] = bring(p, ZN_OP_GATHER, plan->unit, whole_in_gathered(p, plan),
-                               fetches ? partition_in(p, ZN_BUFFER_FETCHED, plan) : home(p, plan->unit),
-                               fetches ? ZN_AFTER_COMPUTE : AFTER_BOTH, fetches ? p->fetched[g] : -1);
+        p->gathered[m->index] = bring(p, ZN_OP_GATHER, m->unit, whole_in_gathered(p, m),
+                                      fetches ? partition_in(p, ZN_BUFFER_FETCHED, m) : home(p, m->unit),
+                                      fetches ? ZN_AFTER_COMPUTE : after_both(p, m->unit),
+                                      fetches ? p->fetched[m->index] : -1);
+}
+
+static void run_members(struct gather_pass *p, int g, void (*run)(struct gather_pass *, const struct member *))
+{
+    struct member m = {.unit = -1};
+    while (next_member(p, g, &m))
+        run(p, &m);
 }
 
 /* Moves along the uses to this one and issues what the plan issues by now. */
 static zn_status advance(struct gather_pass *p, int unit)
 {
     const zn_gathers *plan = p->plan;
+    unit = zn_units_joined(p->ground->units, unit);
     bool is_same = p->position >= 0 && !p->turns && plan->units[p->position] == unit;
     p->turns = false;
     p->position += !is_same;
@@ -147,9 +180,9 @@ static zn_status advance(struct gather_pass *p, int unit)
     for (; p->ground->placement->fetches_parameters && p->next_fetch < plan->n_gathers &&
            plan->gathers[p->next_fetch].fetch <= p->position;
          p->next_fetch++)
-        fetch(p, p->next_fetch);
+        run_members(p, p->next_fetch, fetch);
     for (; p->next_gather < plan->n_gathers && plan->gathers[p->next_gather].issue <= p->position; p->next_gather++)
-        gather(p, p->next_gather);
+        run_members(p, p->next_gather, gather);
     return ZN_OK;
 }
 
@@ -158,9 +191,18 @@ void gather_pass_forward_end(struct gather_pass *p, int segment)
     p->turns = segment == p->ground->trace->n_segments - 1;
 }
 
-static struct zn_span span_of_part(const struct zn_ground *g, const struct zn_part *part, zn_buffer_id buffer, uint64_t element)
+/* The part of a unit that lies at `unit_span`. */
+static struct zn_span span_of_part(const struct zn_ground *g, const struct zn_part *part, struct zn_span unit_span)
 {
-    return (struct zn_span){(int16_t)buffer, false, element * width(g), (uint64_t)part->n_elements * width(g)};
+    const struct zn_unit *unit = unit_at(g, part->unit);
+    size_t width = zn_dtype_bytes(unit->type);
+    uint64_t in_unit = (uint64_t)(part->place - unit->first) * width;
+    return (struct zn_span){unit_span.buffer, false, unit_span.offset + in_unit, (uint64_t)part->n_elements * width};
+}
+
+static struct zn_span persistent_span(const struct zn_ground *g, int unit)
+{
+    return (struct zn_span){ZN_BUFFER_PERSISTENT, false, (uint64_t)g->persistent_at[unit], zn_unit_bytes(unit_at(g, unit))};
 }
 
 zn_status gather_pass_acquire(struct gather_pass *p, int index)
@@ -168,22 +210,22 @@ zn_status gather_pass_acquire(struct gather_pass *p, int index)
     const struct zn_ground *g = p->ground;
     const struct zn_part *part = &g->units->parts[index];
     int unit = part->unit;
-    uint64_t in_unit = (uint64_t)(part->place - unit_at(g, unit)->first);
     if (!g->placement->gathers_parameters) {
-        zn_writer_bind(p->writer, span_of_part(g, part, ZN_BUFFER_PARAMETERS, (uint64_t)part->place));
+        zn_writer_bind(p->writer, span_of_part(g, part, zn_span_of_values(g->units, unit_at(g, unit))));
         return ZN_OK;
     }
     ZN_TRY(advance(p, unit));
     if (g->persistent_at[unit] >= 0) {
-        zn_writer_bind(p->writer, span_of_part(g, part, ZN_BUFFER_PERSISTENT, (uint64_t)g->persistent_at[unit] + in_unit));
+        zn_writer_bind(p->writer, span_of_part(g, part, persistent_span(g, unit)));
         return ZN_OK;
     }
     int at = p->plan->gather_of[p->position];
-    if (!p->is_waited_for[at])
-        zn_emit_wait(p->writer, p->gathered[at]);
-    p->is_waited_for[at] = true;
-    struct zn_span span = span_of_part(g, part, ZN_BUFFER_GATHERED, in_unit);
-    span.offset += p->plan->gathers[at].offset;
-    zn_writer_bind(p->writer, span);
+    struct member m = {.unit = -1};
+    while (next_member(p, at, &m) && m.unit != unit)
+        ;
+    if (!p->is_waited_for[m.index])
+        zn_emit_wait(p->writer, p->gathered[m.index]);
+    p->is_waited_for[m.index] = true;
+    zn_writer_bind(p->writer, span_of_part(g, part, whole_in_gathered(p, &m)));
     return ZN_OK;
 }

@@ -266,7 +266,7 @@ static void finish_unit(struct reduction_pass *p, int unit)
 {
     const struct zn_placement *placement = placement_of(p);
     struct unit_gradient *g = &p->units[unit];
-    if (g->is_reduced)
+    if (g->is_reduced || !gradient_unit(p, unit)->is_trained)
         return;
     g->in_slot = g->in_tied = g->has_prior = false;
     g->bucket = -1;
@@ -291,7 +291,8 @@ static void finish_unit(struct reduction_pass *p, int unit)
 static void gather_sums(struct reduction_pass *p, int unit)
 {
     const struct zn_placement *placement = placement_of(p);
-    if (placement->states.form != ZN_WHOLE || placement->n_ranks == 1 || gradient_unit(p, unit)->n_elements == 0)
+    if (placement->states.form != ZN_WHOLE || placement->n_ranks == 1 || !gradient_unit(p, unit)->is_trained ||
+        gradient_unit(p, unit)->n_elements == 0)
         return;
     struct zn_span whole = zn_span_of_unit(gradient_unit(p, unit), ZN_BUFFER_GRADIENTS, sizeof(float));
     gradient_enter(p, unit, STORING, gradient_emit(p, ZN_OP_GATHER_SUMS, unit, whole, gradient_home(p, unit), 0));
@@ -309,7 +310,8 @@ void reduction_pass_finish(struct reduction_pass *p, struct zn_writer *writer)
     p->writer = writer;
     p->updates = NULL;
     for (int u = 0; u < n_units && placement_of(p)->offloads_gradients; u++) /* nothing else is at work on the host from here on */
-        zn_emit_unit(writer, ZN_OP_AWAIT_OFFLOAD, u);
+        if (gradient_unit(p, u)->is_trained)
+            zn_emit_unit(writer, ZN_OP_AWAIT_OFFLOAD, u);
     for (int u = 0; u < n_units; u++)
         finish_unit(p, u);
     for (int u = 0; u < n_units; u++) {
@@ -320,5 +322,6 @@ void reduction_pass_finish(struct reduction_pass *p, struct zn_writer *writer)
     if (placement_of(p)->updates_in_backward)
         zn_emit_unit(writer, ZN_OP_END_UPDATES, -1);
     for (int u = 0; u < n_units && !are_squares_taken(p); u++)
-        gradient_take_squares(p, u, gradient_home(p, u));
+        if (gradient_unit(p, u)->is_trained)
+            gradient_take_squares(p, u, gradient_home(p, u));
 }

@@ -5,6 +5,14 @@
 
 #include "schedule/passes.h"
 
+int updates_ahead(const struct zn_ground *g, int unit, int ahead)
+{
+    int n = unit + 1;
+    for (; n < g->units->n_units && ahead > 0; n++)
+        ahead -= g->units->units[n].is_trained;
+    return n + ahead;
+}
+
 zn_status update_pass_start(struct update_pass *p, const struct zn_ground *ground, struct zn_writer *writer)
 {
     *p = (struct update_pass){.ground = ground, .writer = writer, .furthest = -1, .last = -1};
@@ -37,7 +45,7 @@ void update_pass_follow(struct update_pass *p, int unit)
     if (unit > p->furthest) {
         p->furthest = unit;
         if (may_be_pending(placement))
-            zn_emit_unit(p->writer, ZN_OP_ISSUE_UPDATES, unit + 2 + ZN_PIPELINE_BUFFERS);
+            zn_emit_unit(p->writer, ZN_OP_ISSUE_UPDATES, updates_ahead(p->ground, unit, 1 + ZN_PIPELINE_BUFFERS));
         if (publishes(placement))
             zn_emit_unit(p->writer, ZN_OP_PUBLISH_TO, unit + 1);
     }
@@ -48,7 +56,7 @@ void update_pass_follow(struct update_pass *p, int unit)
 
 void update_pass_use(struct update_pass *p, int unit)
 {
-    if (p->is_used[unit])
+    if (p->is_used[unit] || !p->ground->units->units[unit].is_trained)
         return;
     p->is_used[unit] = true;
     if (may_be_pending(p->ground->placement))

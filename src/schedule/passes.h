@@ -14,7 +14,7 @@ struct zn_ground {
     const struct zn_placement *placement;
     const zn_units *units;
     const zn_trace *trace;
-    int64_t *persistent_at; /* by unit: its first element in ZN_BUFFER_PERSISTENT, or -1 */
+    int64_t *persistent_at; /* by unit: its first byte in ZN_BUFFER_PERSISTENT, or -1 */
 };
 
 /* ---- pass_gathers.c: parameters along the trace (ZeRO stage 3, ZeRO-Infinity) ---- */
@@ -25,7 +25,7 @@ struct gather_pass {
     struct zn_writer *writer;
     int position, next_gather, next_fetch;
     bool turns; /* the next use is the first of backward */
-    int *gathered, *fetched; /* by gather: its instruction, or -1; and that of its fetch */
+    int *gathered, *fetched; /* by gather, for each of up to two units: its instruction, and that of its fetch */
     bool *is_waited_for;     /* by gather */
     int issued;              /* updates of units up to here are asked for */
 };
@@ -47,6 +47,9 @@ struct update_pass {
     bool *is_used;      /* by unit */
     bool is_awaited;    /* all updates are */
 };
+
+/* The end of those units from which on `ahead` further ones that are trained follow the unit: updates are issued so far. */
+int updates_ahead(const struct zn_ground *ground, int unit, int ahead);
 
 zn_status update_pass_start(struct update_pass *p, const struct zn_ground *ground, struct zn_writer *writer);
 void update_pass_fini(struct update_pass *p);

@@ -73,7 +73,6 @@ static void place_states(const struct zn_engine_options *o, struct zn_placement 
     p->states = (struct zn_home){form_of(o->stage < 1 || p->n_ranks == 1), o->offload.optimizer, on_host};
     p->is_delayed = o->delay_after >= 0;
     p->has_master = o->trains && (o->type != ZN_F32 || p->returns_parameters || p->is_delayed);
-    p->keeps_only_working = o->type != ZN_F32 && !p->has_master;
     p->state_bytes = (o->trains ? zn_optimizer_bytes(o->optimizer) : 0) + (p->has_master ? sizeof(float) : 0);
     p->updates_in_backward = o->in_backward;
     p->updates_beside = zn_placement_wants_host(o) && !o->in_backward && (waits_for_drives(&o->offload) || on_host);
@@ -85,7 +84,11 @@ zn_status zn_placement_resolve(const struct zn_engine_options *o, int n_ranks, s
     ZN_TRY(check(o, n_ranks));
     if (o->trains)
         ZN_TRY(zn_optimizer_check(o->optimizer));
-    struct zn_placement p = {.n_ranks = n_ranks, .type = o->type, .trains = o->trains, .is_discrete = o->is_discrete};
+    struct zn_placement p = {.n_ranks = n_ranks,
+                             .type = o->type,
+                             .frozen_type = o->trains ? o->frozen_type : o->type,
+                             .trains = o->trains,
+                             .is_discrete = o->is_discrete};
     place_parameters(o, &p);
     place_gradients(o, &p);
     place_states(o, &p);
@@ -109,7 +112,7 @@ int64_t zn_own_count(const struct zn_placement *p, const struct zn_unit *unit)
 
 int64_t zn_own_total(const struct zn_placement *p, const zn_units *units)
 {
-    return p->states.form == ZN_WHOLE ? units->n_elements : units->n_elements / p->n_ranks;
+    return p->states.form == ZN_WHOLE ? units->n_trained : units->n_trained / p->n_ranks;
 }
 
 int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units)
@@ -119,6 +122,8 @@ int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units)
     int64_t most = p->state_bytes ? (int64_t)(p->host_cache / p->state_bytes) : INT64_MAX, cached = 0;
     for (int u = 0; u < units->n_units; u++) {
         int64_t first = zn_own_first(p, &units->units[u]), end = first + zn_own_count(p, &units->units[u]);
+        if (!units->units[u].is_trained)
+            continue;
         if (end > most) /* whole chunks of the unit that has the border */
             return first > most ? cached : first + (most - first) / ZN_CHUNK_ELEMENTS * ZN_CHUNK_ELEMENTS;
         cached = end;
@@ -138,4 +143,29 @@ struct zn_span zn_span_of_partition(const struct zn_placement *p, const struct z
 {
     int64_t first = form == ZN_WHOLE ? unit->first : unit->first / p->n_ranks;
     return (struct zn_span){(int16_t)buffer, form == ZN_WHOLE, (uint64_t)first * width, (uint64_t)unit->partition * width};
+}
+
+static zn_buffer_id buffer_of_values(const struct zn_unit *unit)
+{
+    return unit->is_trained ? ZN_BUFFER_PARAMETERS : ZN_BUFFER_FROZEN;
+}
+
+/* The unit as its buffer counts elements: from the first that is trained, or that is frozen. */
+static struct zn_unit unit_in_buffer(const zn_units *units, const struct zn_unit *unit)
+{
+    struct zn_unit u = *unit;
+    u.first -= unit->is_trained ? 0 : units->n_trained;
+    return u;
+}
+
+struct zn_span zn_span_of_values(const zn_units *units, const struct zn_unit *unit)
+{
+    struct zn_unit u = unit_in_buffer(units, unit);
+    return zn_span_of_unit(&u, buffer_of_values(unit), zn_dtype_bytes(unit->type));
+}
+
+struct zn_span zn_span_of_own_values(const struct zn_placement *p, const zn_units *units, const struct zn_unit *unit)
+{
+    struct zn_unit u = unit_in_buffer(units, unit);
+    return zn_span_of_partition(p, &u, buffer_of_values(unit), p->parameters.form, zn_dtype_bytes(unit->type));
 }

@@ -25,14 +25,14 @@ enum { ZN_CHUNK_ELEMENTS = 1 << 18, ZN_PIPELINE_BUFFERS = 4 };
 
 struct zn_placement {
     int n_ranks;
-    zn_dtype type;
+    zn_dtype type;              /* of working values of trained units */
+    zn_dtype frozen_type;       /* … and of the others */
     struct zn_home parameters;  /* working values */
     struct zn_home gradients;   /* sums over ranks; whole: also where they are written */
     struct zn_home states;      /* masters and optimizer states: the own elements; whole: every rank updates everything */
     struct zn_home checkpoints; /* activations between segments; absent: the arena keeps them */
     bool trains, is_discrete;
     bool has_master;            /* an fp32 value besides the working one */
-    bool keeps_only_working;    /* no fp32 value at all: 16-bit parameters that are not trained */
     bool is_delayed;            /* updates may be a step late: pending gradients, next parameters */
     bool gathers_parameters;    /* not kept whole: they come along the trace */
     bool fetches_parameters;    /* … and own partitions through a buffer of their own before that */
@@ -68,7 +68,15 @@ static inline bool zn_passes_parameters(const struct zn_placement *p)
     return zn_is_swapped(&p->parameters) || (p->returns_parameters && p->type != ZN_F32);
 }
 
-/* Own elements: those whose optimizer states this rank keeps, unit after unit. */
+/* Bytes of an element's working value where it passes through the buffers; 0: it does not. */
+static inline size_t zn_passed_bytes(const struct zn_placement *p, const zn_units *units)
+{
+    size_t trained = zn_passes_parameters(p) ? zn_dtype_bytes(p->type) : 0;
+    size_t frozen = zn_is_swapped(&p->parameters) && units->n_elements > units->n_trained ? zn_dtype_bytes(p->frozen_type) : 0;
+    return trained > frozen ? trained : frozen;
+}
+
+/* Own elements, unit after unit: those whose optimizer states this rank keeps, then those of frozen units. The total is without these. */
 int64_t zn_own_first(const struct zn_placement *p, const struct zn_unit *unit);
 int64_t zn_own_count(const struct zn_placement *p, const struct zn_unit *unit);
 int64_t zn_own_total(const struct zn_placement *p, const zn_units *units);
@@ -76,9 +84,13 @@ int64_t zn_own_total(const struct zn_placement *p, const zn_units *units);
 /* Own elements whose optimizer states stay in memory: all of them, or the first chunks that the host cache has room for. */
 int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units);
 
-/* All of a unit in a buffer of whole units, and the own partition of it in a buffer of either form. */
+/* All of a trained unit in a buffer of whole units, and the own partition of it in a buffer of either form. */
 struct zn_span zn_span_of_unit(const struct zn_unit *unit, zn_buffer_id buffer, size_t width);
 struct zn_span zn_span_of_partition(const struct zn_placement *p, const struct zn_unit *unit, zn_buffer_id buffer,
                                     zn_form form, size_t width);
+
+/* Where the working values of any unit stay: those of the whole unit, where it is kept whole, and the own partition. */
+struct zn_span zn_span_of_values(const zn_units *units, const struct zn_unit *unit);
+struct zn_span zn_span_of_own_values(const struct zn_placement *p, const zn_units *units, const struct zn_unit *unit);
 
 #endif

@@ -20,12 +20,21 @@ static int64_t columns(const zn_param *p)
     return p->n_elements / p->dims[0];
 }
 
+static bool is_frozen(const struct zn_units_options *o, const zn_param *p)
+{
+    return o->freezes_all || (o->frozen && o->frozen[p->index]);
+}
+
+static zn_dtype type_of(const struct zn_units_options *o, bool is_frozen)
+{
+    return is_frozen ? o->frozen_type : o->type;
+}
+
 /* Rows of a parameter's tiles: all of them when it is not split. */
 static int64_t rows_of_tiles(const zn_param *p, const struct zn_units_options *o)
 {
-    size_t row_bytes = (size_t)columns(p) * zn_dtype_bytes(o->type);
-    size_t n_bytes = (size_t)p->n_elements * zn_dtype_bytes(o->type);
-    if (o->tile_bytes == 0 || n_bytes <= o->tile_bytes || p->ndim != 2 || p->stays_whole)
+    size_t width = zn_dtype_bytes(type_of(o, is_frozen(o, p))), row_bytes = (size_t)columns(p) * width;
+    if (o->tile_bytes == 0 || (size_t)p->n_elements * width <= o->tile_bytes || p->ndim != 2 || p->stays_whole)
         return p->dims[0];
     int64_t rows = (int64_t)(o->tile_bytes / row_bytes) / ZN_TILE_ROWS * ZN_TILE_ROWS;
     rows = rows < ZN_TILE_ROWS ? ZN_TILE_ROWS : rows;
@@ -35,6 +44,16 @@ static int64_t rows_of_tiles(const zn_param *p, const struct zn_units_options *o
 static bool is_tiled(const zn_units *units, const zn_param *p)
 {
     return units->tile_rows[p->index] < p->dims[0];
+}
+
+/* Elements that are laid out so far, of units that are trained and of frozen ones. */
+struct ends {
+    int64_t trained, frozen;
+};
+
+static int64_t *end_of(struct ends *ends, bool is_frozen)
+{
+    return is_frozen ? &ends->frozen : &ends->trained;
 }
 
 static void add_part(zn_units *units, const zn_param *p, int64_t first_row, int64_t n_rows, int64_t *at)
@@ -51,30 +70,46 @@ static void add_part(zn_units *units, const zn_param *p, int64_t first_row, int6
 }
 
 /* Ends the unit whose parts are those from first_part on. */
-static void end_unit(zn_units *units, int first_part, int64_t end, int64_t multiple)
+static void end_unit(zn_units *units, int first_part, int64_t end, const struct zn_units_options *o, bool is_frozen,
+                     struct ends *ends)
 {
     struct zn_unit *unit = &units->units[units->n_units++];
-    unit->first = units->n_elements;
+    unit->type = type_of(o, is_frozen);
+    unit->is_trained = !is_frozen;
+    unit->first = *end_of(ends, is_frozen);
     unit->first_part = first_part;
     unit->n_parts = units->n_parts - first_part;
-    unit->n_elements = (int64_t)zn_round_up((size_t)(end - unit->first), (size_t)multiple);
+    size_t multiple = (size_t)units->n_ranks * (ZN_PARTITION_ALIGNMENT / zn_dtype_bytes(unit->type));
+    unit->n_elements = (int64_t)zn_round_up((size_t)(end - unit->first), multiple);
     unit->partition = unit->n_elements / units->n_ranks;
-    units->n_elements += unit->n_elements;
+    *end_of(ends, is_frozen) += unit->n_elements;
 }
 
-/* The parameters of one segment: first those that stay whole, in one unit, then each tile. */
-static void lay_out_segment(zn_units *units, const zn_param *params, int n_params, int64_t multiple)
+/* Those that stay whole, trained or frozen. */
+static void lay_out_whole(zn_units *units, const zn_param *params, int n_params, const struct zn_units_options *o, bool frozen,
+                          struct ends *ends)
 {
     int first_part = units->n_parts;
-    int64_t at = units->n_elements;
+    int64_t at = *end_of(ends, frozen);
     for (int i = 0; i < n_params; i++) {
-        if (is_tiled(units, &params[i]))
+        if (is_tiled(units, &params[i]) || is_frozen(o, &params[i]) != frozen)
             continue;
         units->first_part[params[i].index] = units->n_parts;
         add_part(units, &params[i], 0, params[i].dims[0], &at);
     }
     if (units->n_parts > first_part)
-        end_unit(units, first_part, at, multiple);
+        end_unit(units, first_part, at, o, frozen, ends);
+}
+
+/* The parameters of one segment: first those that stay whole, in a unit of trained and one of frozen ones, then each tile. */
+static void lay_out_segment(zn_units *units, const zn_param *params, int n_params, const struct zn_units_options *o,
+                            struct ends *ends)
+{
+    int n_units = units->n_units;
+    lay_out_whole(units, params, n_params, o, false, ends);
+    lay_out_whole(units, params, n_params, o, true, ends);
+    if (units->n_units - n_units == 2)
+        units->units[n_units].joins_next = true;
     for (int i = 0; i < n_params; i++) {
         const zn_param *p = &params[i];
         if (!is_tiled(units, p))
@@ -82,11 +117,26 @@ static void lay_out_segment(zn_units *units, const zn_param *params, int n_param
         units->first_part[p->index] = units->n_parts;
         int64_t tile = units->tile_rows[p->index];
         for (int64_t row = 0; row < p->dims[0]; row += tile) {
-            first_part = units->n_parts;
-            at = units->n_elements;
+            int first_part = units->n_parts;
+            int64_t at = *end_of(ends, is_frozen(o, p));
             add_part(units, p, row, p->dims[0] - row < tile ? p->dims[0] - row : tile, &at);
-            end_unit(units, first_part, at, multiple);
+            end_unit(units, first_part, at, o, is_frozen(o, p), ends);
         }
+    }
+}
+
+/* Frozen units come after all that are trained. */
+static void place_frozen(zn_units *units, const struct ends *ends)
+{
+    units->n_trained = ends->trained;
+    units->n_elements = ends->trained + ends->frozen;
+    for (int u = 0; u < units->n_units; u++) {
+        struct zn_unit *unit = &units->units[u];
+        if (unit->is_trained)
+            continue;
+        unit->first += units->n_trained;
+        for (int i = 0; i < unit->n_parts; i++)
+            units->parts[unit->first_part + i].place += units->n_trained;
     }
 }
 
@@ -114,16 +164,18 @@ zn_status zn_units_init(zn_units *units, const struct zn_params *params, const s
 {
     *units = (zn_units){.n_ranks = options->n_ranks};
     zn_status status = alloc_lists(units, params, options);
-    int64_t multiple = options->n_ranks * (ZN_PARTITION_ALIGNMENT / (int64_t)zn_dtype_bytes(options->type));
+    struct ends ends = {0};
     int i = 0;
     for (int s = 0; s < params->n_segments && status == ZN_OK; s++) {
         int first = i;
         while (i < params->n_params && params->params[i].segment == s)
             i++;
-        lay_out_segment(units, &params->params[first], i - first, multiple);
+        lay_out_segment(units, &params->params[first], i - first, options, &ends);
     }
     if (status == ZN_OK && i != params->n_params)
         status = zn_fail(ZN_ERR_INTERNAL, "the model's parameters are not in the order of segments");
+    if (status == ZN_OK)
+        place_frozen(units, &ends);
     if (status != ZN_OK)
         zn_units_fini(units);
     return status;

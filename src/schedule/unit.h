@@ -5,6 +5,9 @@
  * split into tiles, runs of its rows, each a unit of its own (ZeRO-Infinity's memory-centric
  * tiling). What a unit holds of a parameter is a part: the whole of it, or a tile.
  *
+ * The parameters of a unit are alike: all are trained, or all are frozen, and all have one type. A frozen unit has no
+ * gradient, no master and no optimizer states. So that these are without gaps, trained units come first among all elements.
+ *
  * Parts start, and partitions end, at multiples of ZN_PART_ALIGNMENT elements, so that the chunks in
  * which sums over elements are taken are the same whatever the ranks and the tiles. The layout is the
  * same for every stage and every offload choice; a stage only says which slices a rank keeps. */
@@ -30,10 +33,13 @@ struct zn_part {
 };
 
 struct zn_unit {
-    int64_t first;      /* element of the unit's start among all units */
+    int64_t first;      /* element of the unit's start among all units, trained ones first */
     int64_t n_elements; /* padded */
     int64_t partition;  /* elements a rank owns: n_elements / n_ranks */
     int first_part, n_parts;
+    bool is_trained;
+    zn_dtype type;   /* of its values */
+    bool joins_next; /* operators may read it together with the next one: the trained and the frozen unit of a segment */
 };
 
 typedef struct zn_units {
@@ -44,6 +50,7 @@ typedef struct zn_units {
     int *first_part;    /* by parameter index */
     int64_t *tile_rows; /* by parameter index: of all its tiles but the last */
     int64_t n_elements; /* of all units, padding included */
+    int64_t n_trained;  /* of trained ones */
 } zn_units;
 
 /* The parameters of a model, in the order of its segments. */
@@ -53,10 +60,25 @@ struct zn_params {
 };
 
 struct zn_units_options {
-    zn_dtype type; /* of the parameters */
+    zn_dtype type; /* of trained parameters */
     int n_ranks;
-    size_t tile_bytes; /* parameters above this many bytes are split; 0: none are */
+    size_t tile_bytes;    /* parameters above this many bytes are split; 0: none are */
+    zn_dtype frozen_type; /* of those that are not trained */
+    const bool *frozen;   /* by parameter index; NULL: none is */
+    bool freezes_all;
 };
+
+/* Bytes of the values of a whole unit. */
+static inline size_t zn_unit_bytes(const struct zn_unit *unit)
+{
+    return (size_t)unit->n_elements * zn_dtype_bytes(unit->type);
+}
+
+/* The first of the units that are read together with this one: itself, or the one before. */
+static inline int zn_units_joined(const zn_units *units, int unit)
+{
+    return unit > 0 && units->units[unit - 1].joins_next ? unit - 1 : unit;
+}
 
 /* Lays out the parameters. The caller calls fini. */
 zn_status zn_units_init(zn_units *units, const struct zn_params *params, const struct zn_units_options *options);

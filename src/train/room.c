@@ -33,7 +33,7 @@ void zn_room_sizes(const struct zn_run *run, const struct zn_room *room, uint64_
 {
     *model_bytes = zn_model_disk_bytes(run->model, &run->style, run->hub);
     *checkpoint_bytes = zn_checkpoint_disk_bytes(run->model, &run->style, run->hub,
-                                                 zn_checkpoint_n_states(&run->style, room->engine));
+                                                 zn_checkpoint_states(run->model, &run->style, room->engine));
 }
 
 /* ---- Checkpoints ---- */

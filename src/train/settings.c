@@ -53,6 +53,7 @@ static zn_status resolve_types(struct training *t)
     if (o->precision)
         ZN_TRY(zn_dtype_parse(o->precision, "--precision", &t->engine.type));
     o->precision = zn_dtype_name(t->engine.type);
+    t->engine.frozen_type = o->from_scratch ? t->engine.type : t->run.style.dtype;
     if (o->output_dtype)
         ZN_TRY(zn_dtype_parse(o->output_dtype, "--output-dtype", &t->run.style.dtype));
     struct zn_loss_scale_options scale = {.initial = 1};

@@ -31,10 +31,12 @@ zn_status cursor_open(zn_engine *e, int chunk, struct slot **cursor)
         ZN_TRY(read_chunk(e, chunk, slot));
         ZN_TRY(slot_wait(e, slot));
         struct operands x = operands_of(e, chunk, slot);
-        if (x.copy && zn_passes_parameters(e->placement) && e->placement->has_master) /* working values that have masters are not read: they are made from them */
-            ZN_TRY(narrow_values(e, states_device(e), x.copy, x.param, e->pipeline.chunks[chunk].n));
+        /* Working values that have masters are not read: they are made from them. */
+        if (x.copy && zn_passes_parameters(e->placement) && chunk_has_master(e, chunk))
+            ZN_TRY(narrow_values(states_device(e), x.copy, e->placement->type, x.param, e->pipeline.chunks[chunk].n));
     } else {
-        size_t states = ZN_CHUNK_ELEMENTS * e->placement->state_bytes, param = ZN_CHUNK_ELEMENTS * width_of_params(e);
+        size_t states = ZN_CHUNK_ELEMENTS * e->placement->state_bytes;
+        size_t param = ZN_CHUNK_ELEMENTS * zn_passed_bytes(e->placement, e->units);
         if (slot->states)
             ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
         if (slot->param)

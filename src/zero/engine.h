@@ -51,6 +51,9 @@ typedef enum zn_state {
 /* Not collective: the name of this state, or NULL where there is none (`pending` is there only where an update is). */
 const char *zn_engine_state_name(const zn_engine *engine, zn_state state);
 
+/* Not collective: whether this parameter has it. One that is frozen has no state but its master. */
+bool zn_engine_has_state(const zn_engine *engine, const zn_param *param, zn_state state);
+
 /* Not collective: writes or reads elements that this rank brings, in whatever tier they are. Writing a
  * master sets the working parameter too; zn_engine_publish ends the writing. */
 zn_status zn_engine_write_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,
@@ -58,7 +61,7 @@ zn_status zn_engine_write_state(zn_engine *engine, const zn_param *param, zn_sta
 zn_status zn_engine_read_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,
                                float *values, int64_t n_elements);
 
-/* Hands a state of all parameters piece by piece to `take` on every rank, in the order of parameters;
+/* Hands a state of all parameters that have it piece by piece to `take` on every rank, in the order of parameters;
  * memory does not grow with the model. A failure of take ends it on every rank. */
 typedef zn_status (*zn_take_values)(void *self, const zn_param *param, int64_t first,
                                     const float *values, int64_t n_elements);

@@ -63,7 +63,7 @@ struct slot {
 
 struct pipeline {
     struct chunk *chunks;
-    int n_chunks;
+    int n_chunks, n_trained; /* those of frozen units come last, and are never updated */
     struct slot slots[ZN_PIPELINE_BUFFERS];
     int64_t visits;
     bool cursor_is_dirty;            /* the first slot is being filled by hand (states.c) */
@@ -141,8 +141,11 @@ struct zn_engine {
 zn_device *states_device(const zn_engine *e);
 zn_device *gradients_device(const zn_engine *e);
 
-size_t width_of_params(const zn_engine *e);
-bool is_frozen(const zn_engine *e, const struct zn_part *part);
+/* The device that reaches the values of a unit where people write and read them. */
+zn_device *values_device(const zn_engine *e, int unit);
+
+size_t width_of_params(const zn_engine *e); /* of a trained unit's working value */
+bool is_trained(const zn_engine *e, int unit);
 
 /* Own elements of a unit, among all own elements. */
 int64_t own_first(const zn_engine *e, int unit);
@@ -151,7 +154,11 @@ int64_t own_count(const zn_engine *e, int unit);
 /* What of a part is own, from the part's first element. */
 struct zn_range own_range(const zn_engine *e, const struct zn_part *part);
 
-/* Where own element `at` of a unit (counted from its first) lies in a buffer of this form. */
+/* Where the working value of own element `at` of a unit (counted from its first) stays, in memory or in the swap. */
+zn_addr own_values_at(const zn_engine *e, int unit, int64_t at);
+uint64_t own_values_in_swap(const zn_engine *e, int unit, int64_t at);
+
+/* Where own element `at` of a trained unit lies in a buffer of this form. */
 zn_addr own_at(const zn_engine *e, zn_buffer_id buffer, size_t width, zn_form form, int unit, int64_t at);
 
 /* The address of a span in memory, and its place in the swap. */
@@ -263,6 +270,7 @@ zn_status cursor_flush(zn_engine *e);
 zn_status cursor_pending(zn_engine *e, bool back);
 
 int chunk_of(const zn_engine *e, int64_t own);
+bool chunk_has_master(const zn_engine *e, int chunk);
 bool chunk_needs_slot(const zn_engine *e, int chunk);
 
 /* Where the parts of a chunk lie, from its first element on; 0 for what is not kept. */
@@ -273,7 +281,7 @@ struct operands {
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot);
 
 /* Working values from masters. */
-zn_status narrow_values(zn_engine *e, zn_device *device, zn_addr to, zn_addr from, int64_t n);
+zn_status narrow_values(zn_device *device, zn_addr to, zn_dtype type, zn_addr from, int64_t n);
 
 /* What the slots have under way ends before what the device does next; units that waited for it are updated then. */
 zn_status pipeline_mark(zn_engine *e, zn_device *device);

@@ -269,12 +269,24 @@ static zn_status open_gradient(void *self, const zn_param *p, int64_t row, zn_ad
     zn_engine *e = self;
     int64_t part = part_index(e, p, row);
     *address = 0;
-    return is_frozen(e, &e->units->parts[part]) ? ZN_OK : reach(e, ZN_POINT_OPEN, part, address);
+    return is_trained(e, e->units->parts[part].unit) ? reach(e, ZN_POINT_OPEN, part, address) : ZN_OK;
 }
 
 static zn_status close_gradient(void *self, const zn_param *p, int64_t row)
 {
     return reach(self, ZN_POINT_CLOSE, part_index(self, p, row), NULL);
+}
+
+static zn_dtype type_of_param(void *self, const zn_param *p)
+{
+    const zn_units *units = ((const zn_engine *)self)->units;
+    return units->units[zn_units_row(units, p, 0)->unit].type;
+}
+
+static bool is_param_trained(void *self, const zn_param *p)
+{
+    const zn_units *units = ((const zn_engine *)self)->units;
+    return units->units[zn_units_row(units, p, 0)->unit].is_trained;
 }
 
 static zn_addr constant(void *self, const zn_constant *c)
@@ -313,6 +325,8 @@ static zn_status load(void *self, int64_t index, zn_addr to, int64_t n_elements)
 }
 
 const struct zn_param_hooks zn_engine_hooks = {.tile_rows = tile_rows,
+                                               .type = type_of_param,
+                                               .is_trained = is_param_trained,
                                                .acquire = acquire,
                                                .open_gradient = open_gradient,
                                                .close_gradient = close_gradient,

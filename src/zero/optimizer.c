@@ -39,7 +39,7 @@ zn_status update_chunk(zn_engine *e, int chunk, const struct operands *x, const 
         struct zn_range own = own_range(e, part);
         int64_t place = part->place - u->first + own.first - (e->placement->states.form == ZN_WHOLE ? 0 : e->rank * u->partition);
         int64_t from = place > begin ? place : begin, to = place + own.n < end ? place + own.n : end;
-        if (from >= to || is_frozen(e, part))
+        if (from >= to)
             continue;
         ZN_TRY(update_part(e, part, x, from - begin, to - from, update));
     }

@@ -61,11 +61,9 @@ static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const 
         x.grad = own_at(e, ZN_BUFFER_PENDING, sizeof(float), e->placement->gradients.form, c->unit, at);
     if (update->delayed && !zn_is_swapped(&e->placement->parameters))
         x.copy = e->regions[ZN_BUFFER_NEXT].address + (zn_addr)c->first * width_of_params(e);
-    if (e->options.frozen && x.copy) /* what is not updated is written all the same */
-        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
     ZN_TRY(update_chunk(e, chunk, &x, update));
     if (e->placement->type == ZN_F32 && x.copy)
-        ZN_TRY(narrow_values(e, update->device, x.copy, x.param, c->n));
+        ZN_TRY(narrow_values(update->device, x.copy, ZN_F32, x.param, c->n));
     if (!swapped)
         return ZN_OK;
     ZN_TRY(zn_device_record(update->device, &slot->computed));
@@ -99,7 +97,7 @@ zn_status optimizer_pass_to(zn_engine *e, struct optimizer_pass *s, int end)
 
 struct optimizer_pass optimizer_pass_over_all(const zn_engine *e, const struct update *update)
 {
-    return (struct optimizer_pass){.update = *update, .n = e->pipeline.n_chunks};
+    return (struct optimizer_pass){.update = *update, .n = e->pipeline.n_trained};
 }
 
 /* The unit's chunks are first … first+n-1; n is 0 where it has none. */

@@ -9,14 +9,36 @@
 
 #include "base/size.h"
 
+static zn_dtype type_of_chunk(const zn_engine *e, int chunk)
+{
+    return e->units->units[e->pipeline.chunks[chunk].unit].type;
+}
+
 static bool states_on_nvme(const zn_engine *e, int chunk)
 {
-    return e->pipeline.chunks[chunk].first >= e->plan->cached && e->placement->state_bytes > 0;
+    return chunk < e->pipeline.n_trained && e->pipeline.chunks[chunk].first >= e->plan->cached && e->placement->state_bytes > 0;
+}
+
+bool chunk_has_master(const zn_engine *e, int chunk)
+{
+    return chunk < e->pipeline.n_trained && e->placement->has_master;
 }
 
 bool chunk_needs_slot(const zn_engine *e, int chunk)
 {
-    return states_on_nvme(e, chunk) || zn_is_swapped(&e->placement->parameters) || e->placement->returns_parameters || zn_is_swapped(&e->placement->gradients);
+    if (chunk >= e->pipeline.n_trained || zn_is_swapped(&e->placement->parameters))
+        return zn_is_swapped(&e->placement->parameters);
+    return states_on_nvme(e, chunk) || e->placement->returns_parameters || zn_is_swapped(&e->placement->gradients);
+}
+
+static void list_chunks_of_unit(zn_engine *e, int unit)
+{
+    int64_t count = own_count(e, unit);
+    for (int64_t at = 0; at < count; at += ZN_CHUNK_ELEMENTS)
+        e->pipeline.chunks[e->pipeline.n_chunks++] =
+            (struct chunk){.unit = unit,
+                           .first = own_first(e, unit) + at,
+                           .n = count - at < ZN_CHUNK_ELEMENTS ? count - at : ZN_CHUNK_ELEMENTS};
 }
 
 static zn_status list_chunks(zn_engine *e)
@@ -28,14 +50,13 @@ static zn_status list_chunks(zn_engine *e)
     e->pipeline.chunk_written = calloc((size_t)n + 1, 1);
     if (!e->pipeline.chunks || !e->pipeline.chunk_written)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the chunks of the optimizer");
-    for (int u = 0; u < e->units->n_units; u++) {
-        int64_t count = own_count(e, u);
-        for (int64_t at = 0; at < count; at += ZN_CHUNK_ELEMENTS)
-            e->pipeline.chunks[e->pipeline.n_chunks++] =
-                (struct chunk){.unit = u,
-                               .first = own_first(e, u) + at,
-                               .n = count - at < ZN_CHUNK_ELEMENTS ? count - at : ZN_CHUNK_ELEMENTS};
-    }
+    for (int u = 0; u < e->units->n_units; u++)
+        if (is_trained(e, u))
+            list_chunks_of_unit(e, u);
+    e->pipeline.n_trained = e->pipeline.n_chunks;
+    for (int u = 0; u < e->units->n_units; u++)
+        if (!is_trained(e, u))
+            list_chunks_of_unit(e, u);
     return ZN_OK;
 }
 
@@ -58,7 +79,7 @@ static void place_slots(zn_engine *e)
     size_t n = ZN_CHUNK_ELEMENTS;
     size_t states = e->plan->cached < zn_own_total(e->placement, e->units) ? n * e->placement->state_bytes : 0;
     size_t grad = zn_is_swapped(&e->placement->gradients) ? n * sizeof(float) : 0;
-    size_t param = zn_passes_parameters(e->placement) ? n * width_of_params(e) : 0;
+    size_t param = n * zn_passed_bytes(e->placement, e->units);
     for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
         struct slot *slot = &e->pipeline.slots[s];
         zn_addr at = e->regions[ZN_BUFFER_PIPELINE].address + (zn_addr)s * (states + grad + param);
@@ -147,19 +168,19 @@ static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int
                     (size_t)c->n * element);
 }
 
-zn_status narrow_values(zn_engine *e, zn_device *device, zn_addr to, zn_addr from, int64_t n)
+zn_status narrow_values(zn_device *device, zn_addr to, zn_dtype type, zn_addr from, int64_t n)
 {
-    if (e->placement->type == ZN_F32)
+    if (type == ZN_F32)
         return zn_run_copy(device, &(struct zn_copy_args){.dst = to, .src = from, .n_bytes = n * (int64_t)sizeof(float)});
     return zn_run_cast(device, &(struct zn_cast_args){
-                                   .dst = to, .src = from, .dst_type = e->placement->type, .src_type = ZN_F32, .n_elements = n});
+                                   .dst = to, .src = from, .dst_type = type, .src_type = ZN_F32, .n_elements = n});
 }
 
 /* ZeRO-Offload: a finished chunk goes back to the device while the next is updated. */
 static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot *slot)
 {
     size_t width = width_of_params(e);
-    zn_addr to = own_at(e, ZN_BUFFER_PARAMETERS, width, e->placement->parameters.form, c->unit, c->first - own_first(e, c->unit));
+    zn_addr to = own_values_at(e, c->unit, c->first - own_first(e, c->unit));
     struct operands x = operands_of(e, (int)(c - e->pipeline.chunks), slot);
     struct zn_transfer back = {.to = to,
                                .from = x.copy ? x.copy : x.param,
@@ -174,13 +195,14 @@ static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot 
 static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int kind, bool delayed)
 {
     const struct chunk *c = &e->pipeline.chunks[chunk];
-    size_t width = width_of_params(e);
-    uint64_t base = delayed ? e->regions[ZN_BUFFER_NEXT].swap_offset : e->regions[ZN_BUFFER_PARAMETERS].swap_offset;
+    size_t width = zn_dtype_bytes(type_of_chunk(e, chunk));
     if (e->placement->returns_parameters)
         return kind == WRITE_PARAM && !delayed ? return_params(e, c, slot) : ZN_OK;
     if (!zn_is_swapped(&e->placement->parameters))
         return ZN_OK;
-    return transfer(e, slot, kind, base + (uint64_t)c->first * width, slot->param, (size_t)c->n * width);
+    uint64_t at = delayed ? e->regions[ZN_BUFFER_NEXT].swap_offset + (uint64_t)c->first * width
+                          : own_values_in_swap(e, c->unit, c->first - own_first(e, c->unit));
+    return transfer(e, slot, kind, at, slot->param, (size_t)c->n * width);
 }
 
 zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
@@ -203,7 +225,7 @@ zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
     if (slot->chunk != chunk) {
         slot->chunk = -1;
         ZN_TRY(transfer_states(e, chunk, slot, READ_STATES));
-        if (!e->placement->has_master)
+        if (!chunk_has_master(e, chunk))
             ZN_TRY(transfer_param(e, chunk, slot, READ_PARAM, false));
     }
     return ZN_OK;
@@ -228,19 +250,21 @@ static zn_addr state_of(const struct region *region, const struct chunk *c, size
 
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot)
 {
+    const struct zn_placement *p = e->placement;
     const struct chunk *c = &e->pipeline.chunks[chunk];
-    bool mixed = e->placement->has_master;
+    bool is_updated = chunk < e->pipeline.n_trained, has_master = chunk_has_master(e, chunk);
     int64_t at = c->first - own_first(e, c->unit);
     zn_addr swapped = states_on_nvme(e, chunk) ? slot->states : 0;
-    zn_addr working = zn_passes_parameters(e->placement) ? slot->param
-                                        : own_at(e, ZN_BUFFER_PARAMETERS, width_of_params(e), e->placement->parameters.form, c->unit, at);
+    bool passes = is_updated ? zn_passes_parameters(p) : zn_is_swapped(&p->parameters);
+    zn_addr working = passes ? slot->param : own_values_at(e, c->unit, at);
     struct operands x = {
-        .param = mixed ? state_of(&e->regions[ZN_BUFFER_MASTER], c, sizeof(float), &swapped) : working,
-        .grad = zn_is_swapped(&e->placement->gradients) ? slot->grad
-                                 : own_at(e, ZN_BUFFER_GRADIENTS, sizeof(float), e->placement->gradients.form, c->unit, at),
-        .copy = e->placement->type != ZN_F32 || (mixed && !e->placement->returns_parameters) ? working : 0,
+        .param = has_master ? state_of(&e->regions[ZN_BUFFER_MASTER], c, sizeof(float), &swapped) : working,
+        .copy = type_of_chunk(e, chunk) != ZN_F32 || (has_master && !p->returns_parameters) ? working : 0,
     };
-    for (int i = 0; e->options.trains && i < e->options.optimizer->n_states; i++)
+    if (!is_updated)
+        return x;
+    x.grad = zn_is_swapped(&p->gradients) ? slot->grad : own_at(e, ZN_BUFFER_GRADIENTS, sizeof(float), p->gradients.form, c->unit, at);
+    for (int i = 0; i < e->options.optimizer->n_states; i++)
         x.state[i] = state_of(&e->regions[ZN_BUFFER_STATES + i], c, zn_dtype_bytes(e->options.optimizer->state[i].type), &swapped);
     return x;
 }

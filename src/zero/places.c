@@ -11,9 +11,15 @@ zn_device *gradients_device(const zn_engine *e)
     return e->placement->gradients.on_host ? e->host : e->device;
 }
 
-bool is_frozen(const zn_engine *e, const struct zn_part *part)
+zn_device *values_device(const zn_engine *e, int unit)
 {
-    return e->options.frozen && e->options.frozen[part->param];
+    const struct zn_placement *p = e->placement;
+    return (is_trained(e, unit) ? p->states.on_host : p->parameters.on_host) ? e->host : e->device;
+}
+
+bool is_trained(const zn_engine *e, int unit)
+{
+    return e->units->units[unit].is_trained;
 }
 
 size_t width_of_params(const zn_engine *e)
@@ -40,6 +46,23 @@ struct zn_range own_range(const zn_engine *e, const struct zn_part *part)
 {
     return e->placement->states.form == ZN_WHOLE ? (struct zn_range){0, part->n_elements}
                                                  : zn_units_owned(e->units, part, e->rank);
+}
+
+zn_addr own_values_at(const zn_engine *e, int unit, int64_t at)
+{
+    const struct zn_unit *u = &e->units->units[unit];
+    const struct zn_placement *p = e->placement;
+    struct zn_span span = zn_span_of_own_values(p, e->units, u);
+    if (p->states.form == ZN_WHOLE) /* every rank has all of it as its own */
+        span.is_own = false;
+    return span_address(e, &span) + (zn_addr)at * zn_dtype_bytes(u->type);
+}
+
+uint64_t own_values_in_swap(const zn_engine *e, int unit, int64_t at)
+{
+    const struct zn_unit *u = &e->units->units[unit];
+    struct zn_span span = zn_span_of_own_values(e->placement, e->units, u);
+    return span_in_swap(e, &span) + (uint64_t)at * zn_dtype_bytes(u->type);
 }
 
 zn_addr own_at(const zn_engine *e, zn_buffer_id buffer, size_t width, zn_form form, int unit, int64_t at)

@@ -29,13 +29,12 @@ zn_status publish_unit(zn_engine *e, int unit)
     bool is_kept = !p->gathers_parameters;
     if (e->n_ranks == 1 || (!is_kept && persistent < 0) || u->n_elements == 0)
         return ZN_OK;
-    size_t width = width_of_params(e);
-    struct zn_span from = zn_span_of_partition(p, u, ZN_BUFFER_PARAMETERS, p->parameters.form, width);
-    zn_addr to = is_kept ? e->regions[ZN_BUFFER_PARAMETERS].address + (zn_addr)u->first * width
-                         : e->regions[ZN_BUFFER_PERSISTENT].address + (zn_addr)persistent * width;
+    struct zn_span from = zn_span_of_own_values(p, e->units, u), whole = zn_span_of_values(e->units, u);
+    const struct region *region = &e->regions[from.buffer];
+    zn_addr to = is_kept ? span_address(e, &whole) : e->regions[ZN_BUFFER_PERSISTENT].address + (zn_addr)persistent;
     struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit},
-                               .from = &e->regions[ZN_BUFFER_PARAMETERS].shared,
-                               .offset = (size_t)(span_address(e, &from) - e->regions[ZN_BUFFER_PARAMETERS].address),
+                               .from = &region->shared,
+                               .offset = (size_t)(span_address(e, &from) - region->address),
                                .n_bytes = from.n_bytes,
                                .to = pointer_of(to),
                                .after = {&us->updated}};

@@ -30,12 +30,26 @@ static zn_status acquire(void *self, const zn_param *p, int64_t row, zn_addr *ad
     return zn_pass_trace_add(r->pass, ZN_POINT_ACQUIRE, part_index(r, p, row));
 }
 
+static const struct zn_unit *unit_of(const struct recorder *r, const zn_param *p)
+{
+    return &r->units->units[zn_units_row(r->units, p, 0)->unit];
+}
+
+static zn_dtype type_of_param(void *self, const zn_param *p)
+{
+    return unit_of(self, p)->type;
+}
+
+static bool is_param_trained(void *self, const zn_param *p)
+{
+    return unit_of(self, p)->is_trained;
+}
+
 static zn_status open_gradient(void *self, const zn_param *p, int64_t row, zn_addr *address)
 {
     struct recorder *r = self;
-    bool is_frozen = r->options->frozen && r->options->frozen[p->index];
-    *address = is_frozen ? 0 : SOMEWHERE;
-    return is_frozen ? ZN_OK : zn_pass_trace_add(r->pass, ZN_POINT_OPEN, part_index(r, p, row));
+    *address = unit_of(r, p)->is_trained ? SOMEWHERE : 0;
+    return *address ? zn_pass_trace_add(r->pass, ZN_POINT_OPEN, part_index(r, p, row)) : ZN_OK;
 }
 
 static zn_status close_gradient(void *self, const zn_param *p, int64_t row)
@@ -82,6 +96,8 @@ static zn_status load(void *self, int64_t index, zn_addr to, int64_t n_elements)
 }
 
 static const struct zn_param_hooks hooks = {.tile_rows = tile_rows,
+                                            .type = type_of_param,
+                                            .is_trained = is_param_trained,
                                             .acquire = acquire,
                                             .open_gradient = open_gradient,
                                             .close_gradient = close_gradient,

@@ -49,7 +49,7 @@ static zn_addr state_at(const struct operands *x, zn_state state, int64_t at)
     return base + (zn_addr)at * sizeof(float);
 }
 
-/* The chunk in memory: where it is, or in the pipeline's window. `grad` is that of the pending update. */
+/* The chunk in memory: where it is, or in the pipeline's cursor. `grad` is that of the pending update. */
 static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands *x, bool changes)
 {
     const struct chunk *c = &e->pipeline.chunks[chunk];
@@ -69,26 +69,60 @@ static zn_status reach(zn_engine *e, int chunk, zn_state state, struct operands 
     return ZN_OK;
 }
 
-/* What was changed by hand and is not the window's own goes back at once. */
+/* What was changed by hand and is not the cursor's own goes back at once. */
 static zn_status leave(zn_engine *e, zn_state state)
 {
     bool swapped = state == ZN_STATE_PENDING && zn_is_swapped(&e->placement->gradients);
     return swapped ? cursor_pending(e, true) : ZN_OK;
 }
 
-/* Where the fp32 values of a run are written: in their place, or in a buffer where only working values are kept. */
-static zn_addr written_at(const zn_engine *e, const struct operands *x, zn_state state, const struct run *run)
+static zn_device *device_of_run(const zn_engine *e, const struct run *run)
 {
-    return e->placement->keeps_only_working ? e->regions[ZN_BUFFER_STAGING].address : state_at(x, state, run->at);
+    return values_device(e, e->pipeline.chunks[run->chunk].unit);
+}
+
+/* Values that are kept in 16 bits alone. */
+static bool is_narrow(const zn_engine *e, const struct run *run)
+{
+    return e->units->units[e->pipeline.chunks[run->chunk].unit].type != ZN_F32 && !chunk_has_master(e, run->chunk);
+}
+
+/* Where the fp32 values of a run are: in their place, or for a while in a buffer. */
+static zn_addr wide_at(const zn_engine *e, const struct operands *x, zn_state state, const struct run *run)
+{
+    const struct region *wide = &e->regions[e->regions[ZN_BUFFER_WIDE].n_bytes > 0 ? ZN_BUFFER_WIDE : ZN_BUFFER_STAGING];
+    return is_narrow(e, run) ? wide->address : state_at(x, state, run->at);
+}
+
+/* The working values of a run, where they are apart from the fp32 ones, or 0. */
+static zn_addr working_at(const zn_engine *e, const struct operands *x, const struct run *run, zn_dtype *type)
+{
+    *type = e->units->units[e->pipeline.chunks[run->chunk].unit].type;
+    return x->copy ? x->copy + (zn_addr)run->at * zn_dtype_bytes(*type) : 0;
 }
 
 /* The working values follow their masters. */
 static zn_status narrow(zn_engine *e, const struct operands *x, const struct run *run)
 {
-    if (!x->copy)
+    zn_dtype type;
+    zn_addr working = working_at(e, x, run, &type);
+    if (!working)
         return ZN_OK;
-    return narrow_values(e, states_device(e), x->copy + (zn_addr)run->at * width_of_params(e),
-                         written_at(e, x, ZN_STATE_MASTER, run), run->n);
+    return narrow_values(device_of_run(e, run), working, type, wide_at(e, x, ZN_STATE_MASTER, run), run->n);
+}
+
+/* … and where there are no others, the fp32 values are made from them. */
+static zn_status widen(zn_engine *e, const struct operands *x, const struct run *run)
+{
+    zn_dtype type;
+    zn_addr working = working_at(e, x, run, &type);
+    if (!is_narrow(e, run))
+        return ZN_OK;
+    return zn_run_cast(device_of_run(e, run), &(struct zn_cast_args){.dst = wide_at(e, x, ZN_STATE_MASTER, run),
+                                                                     .src = working,
+                                                                     .dst_type = ZN_F32,
+                                                                     .src_type = type,
+                                                                     .n_elements = run->n});
 }
 
 const char *zn_engine_state_name(const zn_engine *e, zn_state state)
@@ -101,6 +135,11 @@ const char *zn_engine_state_name(const zn_engine *e, zn_state state)
     return e->options.trains && i < e->options.optimizer->n_states ? e->options.optimizer->state[i].name : NULL;
 }
 
+bool zn_engine_has_state(const zn_engine *e, const zn_param *p, zn_state state)
+{
+    return zn_engine_state_name(e, state) && (state == ZN_STATE_MASTER || is_trained(e, zn_units_row(e->units, p, 0)->unit));
+}
+
 zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first,
                                 const float *values, int64_t n_elements)
 {
@@ -111,7 +150,7 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
         struct run run = run_at(e, own_place(e, part, first - part->first), n_elements < left ? n_elements : left);
         struct operands x;
         ZN_TRY(reach(e, run.chunk, state, &x, true));
-        ZN_TRY(zn_device_write(states_device(e), written_at(e, &x, state, &run), values, (size_t)run.n * sizeof(float)));
+        ZN_TRY(zn_device_write(device_of_run(e, &run), wide_at(e, &x, state, &run), values, (size_t)run.n * sizeof(float)));
         if (state == ZN_STATE_MASTER)
             ZN_TRY(narrow(e, &x, &run));
         ZN_TRY(leave(e, state));
@@ -125,13 +164,12 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
 /* n own elements from `own` on. */
 static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n)
 {
-    if (e->placement->keeps_only_working)
-        return zn_fail(ZN_ERR_INTERNAL, "an engine that does not train has no fp32 values of 16-bit parameters");
     while (n > 0) {
         struct run run = run_at(e, own, n);
         struct operands x;
         ZN_TRY(reach(e, run.chunk, state, &x, false));
-        ZN_TRY(zn_device_read(states_device(e), values, state_at(&x, state, run.at), (size_t)run.n * sizeof(float)));
+        ZN_TRY(widen(e, &x, &run));
+        ZN_TRY(zn_device_read(device_of_run(e, &run), values, wide_at(e, &x, state, &run), (size_t)run.n * sizeof(float)));
         own += run.n;
         values += run.n;
         n -= run.n;
@@ -159,17 +197,17 @@ static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const 
 {
     struct operands x;
     ZN_TRY(reach(e, run->chunk, ZN_STATE_MASTER, &x, true));
-    zn_addr at = written_at(e, &x, ZN_STATE_MASTER, run);
+    zn_addr at = wide_at(e, &x, ZN_STATE_MASTER, run);
+    zn_device *device = device_of_run(e, run);
     if (p->init == ZN_INIT_NORMAL)
-        ZN_TRY(zn_run_fill_normal(states_device(e), &(struct zn_fill_normal_args){.dst = at,
-                                                                           .first = first,
-                                                                           .n_elements = run->n,
-                                                                           .key = zn_random_key(seed, p->name),
-                                                                           .stddev = p->stddev}));
+        ZN_TRY(zn_run_fill_normal(device, &(struct zn_fill_normal_args){.dst = at,
+                                                                        .first = first,
+                                                                        .n_elements = run->n,
+                                                                        .key = zn_random_key(seed, p->name),
+                                                                        .stddev = p->stddev}));
     else
-        ZN_TRY(zn_run_fill(states_device(e), &(struct zn_fill_args){.dst = at,
-                                                             .n_elements = run->n,
-                                                             .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f}));
+        ZN_TRY(zn_run_fill(device, &(struct zn_fill_args){
+                                       .dst = at, .n_elements = run->n, .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f}));
     return narrow(e, &x, run);
 }
 
@@ -190,11 +228,15 @@ zn_status zn_engine_publish(zn_engine *e)
 {
     ZN_TRY(updates_settle(e));
     ZN_TRY(cursor_flush(e));
+    ZN_TRY(e->device->ops->synchronize(e->device)); /* values that were written there by hand have no event */
     e->updates.next_publish = e->units->n_units;
     if (e->placement->states.form == ZN_WHOLE)
         return ZN_OK;
     for (int u = 0; u < e->units->n_units; u++)
         ZN_TRY(publish_unit(e, u));
+    for (int u = 0; u < e->units->n_units; u++) /* of which no step ever waits */
+        if (!is_trained(e, u))
+            ZN_TRY(publish_wait(e, u));
     return ZN_OK;
 }
 
@@ -207,8 +249,9 @@ static zn_status stream_alone(zn_engine *e, zn_state state, int64_t piece, zn_ta
     zn_status status = ZN_OK;
     for (int i = 0; i < e->module->n_params && status == ZN_OK; i++) {
         const zn_param *p = &e->module->params[i];
-        for (int64_t at = 0; at < p->n_elements && status == ZN_OK; at += piece) {
-            int64_t n = p->n_elements - at < piece ? p->n_elements - at : piece;
+        int64_t end = zn_engine_has_state(e, p, state) ? p->n_elements : 0;
+        for (int64_t at = 0; at < end && status == ZN_OK; at += piece) {
+            int64_t n = end - at < piece ? end - at : piece;
             status = zn_engine_read_state(e, p, state, at, values, n);
             if (status == ZN_OK)
                 status = take(self, p, at, values, n);
@@ -279,7 +322,8 @@ zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values ta
         return zn_fail(ZN_ERR_MEMORY, "no memory to hand out parameters");
     zn_status status = ZN_OK;
     for (int u = 0; u < e->units->n_units && status == ZN_OK; u++)
-        status = stream_unit(e, state, u, piece, values, take, self);
+        if (state == ZN_STATE_MASTER || is_trained(e, u))
+            status = stream_unit(e, state, u, piece, values, take, self);
     free(values);
     return status;
 }

@@ -22,7 +22,7 @@ bool needs_updater(const zn_engine *e)
 void update_starts(zn_engine *e, int unit)
 {
     struct unit_state *us = &e->unit_state[unit];
-    if (own_count(e, unit) == 0)
+    if (own_count(e, unit) == 0 || !is_trained(e, unit))
         return; /* no chunk will say that it is done */
     us->marked = false;
     zn_event_reset(&us->updated);
@@ -62,6 +62,8 @@ static zn_status issue(zn_engine *e, int n)
     int n_units = e->units->n_units;
     for (; e->updates.n_issued < n && e->updates.n_issued < n_units; e->updates.n_issued++) {
         int unit = e->updates.pass.update.in_reverse ? n_units - 1 - e->updates.n_issued : e->updates.n_issued;
+        if (!is_trained(e, unit))
+            continue;
         if (!e->updater)
             ZN_TRY(run_part(&e->unit_state[unit]));
         else
@@ -131,7 +133,7 @@ zn_status updates_issue(zn_engine *e, int n)
 zn_status updates_publish(zn_engine *e, int unit)
 {
     for (; e->updates.next_publish < e->units->n_units && e->updates.next_publish <= unit; e->updates.next_publish++) {
-        if (e->placement->states.form != ZN_WHOLE)
+        if (e->placement->states.form != ZN_WHOLE && is_trained(e, e->updates.next_publish))
             ZN_TRY(publish_unit(e, e->updates.next_publish));
     }
     return ZN_OK;
@@ -250,9 +252,9 @@ static zn_status move_unit(zn_engine *e, int unit)
 {
     size_t width = width_of_params(e), n_bytes = (size_t)own_count(e, unit) * width;
     zn_addr from = e->regions[ZN_BUFFER_NEXT].address + (zn_addr)own_first(e, unit) * width;
-    zn_addr to = own_at(e, ZN_BUFFER_PARAMETERS, width, e->placement->parameters.form, unit, 0);
+    zn_addr to = own_values_at(e, unit, 0);
     struct unit_state *us = &e->unit_state[unit];
-    if (n_bytes == 0)
+    if (n_bytes == 0 || !is_trained(e, unit))
         return ZN_OK;
     us->marked = true;
     if (e->placement->returns_parameters) {

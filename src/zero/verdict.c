@@ -24,6 +24,8 @@ static zn_status sum_partition(zn_engine *e, struct evidence *mine)
     zn_status status = zn_device_read(gradients_device(e), all, e->regions[ZN_BUFFER_SQUARES].address, (size_t)n * sizeof *all);
     for (int i = 0; i < n && status == ZN_OK; i++) {
         int param = e->units->parts[i].param;
+        if (!is_trained(e, e->units->parts[i].unit))
+            continue;
         zn_exact_merge(&mine->squares, &all[i]);
         if (all[i].n_bad && (mine->bad_param < 0 || param < mine->bad_param))
             mine->bad_param = param;

@@ -89,6 +89,7 @@ static void run_layernorm(struct norm *t, bool with_bias)
         .x = ADDRESS(t->x),
         .weight = weight_of(t),
         .weight_type = t->type,
+        .bias_type = t->type,
         .bias = with_bias ? bias_of(t) : 0,
         .mean = ADDRESS(t->mean),
         .rstd = ADDRESS(t->rstd),

@@ -234,7 +234,7 @@ static void bytes_are_what_must_move(void **state)
     assert_true(zn_kernel_cost(ZN_KERNEL_embedding_forward, &embedding).n_bytes ==
                 4 * 15 + 2 * 30 + 4 * 3);
     struct zn_layernorm_forward_args norm = {
-        .rows = 3, .cols = 5, .bias = 1, .weight_type = ZN_F16};
+        .rows = 3, .cols = 5, .bias = 1, .weight_type = ZN_F16, .bias_type = ZN_F16};
     assert_true(zn_kernel_cost(ZN_KERNEL_layernorm_forward, &norm).n_bytes ==
                 4 * (30 + 6) + 2 * 10);
     struct zn_adam_args adam = {.n_elements = 10, .copy = 1, .copy_type = ZN_BF16};

@@ -283,7 +283,7 @@ static void offload_to_the_host_moves_four_bytes_a_parameter(void **state)
     s.engine.offload.optimizer = s.engine.offload.gradients = ZN_TIER_HOST;
     struct zn_prediction p = predict(&s);
     struct zn_params params = zn_module_params(model->module);
-    assert_int_equal(zn_units_init(&units, &params, &(struct zn_units_options){ZN_BF16, 1, 0}), ZN_OK);
+    assert_int_equal(zn_units_init(&units, &params, &(struct zn_units_options){.type = ZN_BF16, .n_ranks = 1}), ZN_OK);
     assert_int_equal(p.host_bytes, 4 * units.n_elements);
     assert_int_equal(p.kind[ZN_KIND_PARAMETERS], 2 * units.n_elements);
     assert_true(p.tier[ZN_TIER_HOST] > (size_t)units.n_elements * 16); /* gradients, masters, moments */
@@ -305,7 +305,7 @@ static void states_are_those_of_the_formulas(void **state)
         s.engine.reduce_every = stage >= 2;
         struct zn_prediction p = predict(&s);
         struct zn_params params = zn_module_params(model->module);
-        assert_int_equal(zn_units_init(&units, &params, &(struct zn_units_options){ZN_BF16, 4, 0}), ZN_OK);
+        assert_int_equal(zn_units_init(&units, &params, &(struct zn_units_options){.type = ZN_BF16, .n_ranks = 4}), ZN_OK);
         size_t n = (size_t)units.n_elements;
         assert_true(p.kind[ZN_KIND_PARAMETERS] == 2 * n / (stage >= 3 ? 4 : 1));
         assert_true(p.kind[ZN_KIND_GRADIENTS] == 4 * n / (stage >= 2 ? 4 : 1));

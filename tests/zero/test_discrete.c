@@ -197,7 +197,7 @@ static void assert_same(zn_model *model, const struct zn_engine_options *plain_o
 
 enum { MAX_TIERS = 40 };
 
-/* Every placement that a device apart has a path for. */
+/* Every placement that a discrete device has a path for. */
 static int list_tiers(struct zn_engine_options o, struct zn_engine_options *all)
 {
     int n = 0;
@@ -268,13 +268,28 @@ static void every_tier_gives_the_same_bits_on_an_asynchronous_device(void **stat
     check_every_tier(!whole, lags);
 }
 
-enum { N_WAYS = 8 };
+enum { N_WAYS = 8, N_FROZEN_WAYS = 8 };
 
-/* Stage 2, one micro-batch, tiles, the vertical schedule; updates in backward; delayed updates. */
-static struct zn_engine_options options_of_way(int way)
+/* Every third parameter, so that operators read trained and frozen ones together; and all of the first segments. */
+static const bool *frozen_params(bool is_mixed)
 {
+    static bool mixed[64], first[64];
+    for (int i = 0; i < 64; i++) {
+        mixed[i] = i % 3 == 1;
+        first[i] = i < 14;
+    }
+    return is_mixed ? mixed : first;
+}
+
+/* Stage 2, one micro-batch, tiles, the vertical schedule; updates in backward; delayed updates. Then the same with frozen
+ * parameters, in a type of their own. */
+static struct zn_engine_options options_of_way(int at)
+{
+    int way = at % N_WAYS;
     struct zn_engine_options o = options_of(way == 0 ? 2 : 3, way % 2 ? 1 : 2);
     o.type = way == 5 ? ZN_F32 : ZN_BF16;
+    o.frozen = at < N_WAYS ? NULL : frozen_params(way % 3 < 2);
+    o.frozen_type = way % 2 ? ZN_BF16 : way == 6 ? ZN_F16 : ZN_F32;
     o.tile_bytes = way == 1 || way == 2 ? 4096 : 0;
     o.vertical = way == 2;
     o.reduce_every = way != 2;
@@ -297,7 +312,7 @@ static void check_other_ways(bool once, uint64_t lags)
         {ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME, ZN_TIER_NVME},
     };
     for (int n_ranks = 1; n_ranks <= MAX_RANKS; n_ranks++) {
-        for (int way = once ? n_ranks - 1 : 0; way < N_WAYS; way += once ? MAX_RANKS : 1) {
+        for (int way = once ? n_ranks - 1 : 0; way < N_WAYS + N_FROZEN_WAYS; way += once ? MAX_RANKS : 1) {
             struct zn_engine_options o = options_of_way(way), apart[4];
             int n = 0;
             for (int i = once ? way / 2 % 2 : 0; i < 4; i += once ? 2 : 1) {

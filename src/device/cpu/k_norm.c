@@ -10,24 +10,19 @@
 #include "device/cpu/ranges.h"
 #include "device/cpu/widen.h"
 
-/* Makes the addresses of weight and bias (NULL or 0 where there is none) those of fp32 values: where
- * they are, or widened in the scratch. All rows use them, so they are widened once. */
-static zn_status widen_params(const struct zn_cpu *cpu, zn_dtype type, int64_t cols,
-                              zn_addr *weight, zn_addr *bias)
+/* Makes the address of weight or bias (0 where there is none) that of fp32 values: where they are, or
+ * widened in a half of the scratch. All rows use them, so they are widened once. */
+static zn_status widen_param(const struct zn_cpu *cpu, zn_dtype type, int64_t cols, zn_addr *param, int half)
 {
     ZN_TRY(zn_check_real(type, "norm"));
-    if (type == ZN_F32)
+    if (type == ZN_F32 || !*param)
         return ZN_OK;
     if (cols > ZN_SCRATCH_FLOATS / 2)
         return zn_fail(ZN_ERR_UNSUPPORTED, "norm: %lld columns with 16-bit weights, at most %d",
                        (long long)cols, ZN_SCRATCH_FLOATS / 2);
-    float *wide_weight = zn_scratch(cpu, 0), *wide_bias = wide_weight + cols;
-    zn_widen(wide_weight, *weight, type, 0, cols);
-    *weight = (zn_addr)(uintptr_t)wide_weight;
-    if (bias && *bias) {
-        zn_widen(wide_bias, *bias, type, 0, cols);
-        *bias = (zn_addr)(uintptr_t)wide_bias;
-    }
+    float *wide = zn_scratch(cpu, 0) + half * (ZN_SCRATCH_FLOATS / 2);
+    zn_widen(wide, *param, type, 0, cols);
+    *param = (zn_addr)(uintptr_t)wide;
     return ZN_OK;
 }
 
@@ -114,7 +109,8 @@ zn_status ZN_K(layernorm_forward)(const struct zn_cpu *cpu, const void *args)
 {
     struct zn_layernorm_forward_args wide = *(const struct zn_layernorm_forward_args *)args,
                                      *a = &wide;
-    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, &wide.bias));
+    ZN_TRY(widen_param(cpu, wide.weight_type, wide.cols, &wide.weight, 0));
+    ZN_TRY(widen_param(cpu, wide.bias_type, wide.cols, &wide.bias, 1));
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(cpu->n_threads) if (a->rows * a->cols >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++)
@@ -147,7 +143,7 @@ zn_status ZN_K(layernorm_backward)(const struct zn_cpu *cpu, const void *args)
 {
     struct zn_layernorm_backward_args wide = *(const struct zn_layernorm_backward_args *)args,
                                       *a = &wide;
-    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, NULL));
+    ZN_TRY(widen_param(cpu, wide.weight_type, wide.cols, &wide.weight, 0));
     int64_t cols = a->cols, n_chunks = zn_pieces(a->rows, ZN_SUM_ROWS);
     float *weights = zn_floats(a->partial), *biases = weights + n_chunks * cols;
 #pragma omp parallel for schedule(static)                                                          \
@@ -181,7 +177,7 @@ static void rmsnorm_row(const struct zn_rmsnorm_forward_args *a, int64_t row)
 zn_status ZN_K(rmsnorm_forward)(const struct zn_cpu *cpu, const void *args)
 {
     struct zn_rmsnorm_forward_args wide = *(const struct zn_rmsnorm_forward_args *)args, *a = &wide;
-    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, NULL));
+    ZN_TRY(widen_param(cpu, wide.weight_type, wide.cols, &wide.weight, 0));
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(cpu->n_threads) if (a->rows * a->cols >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++)
@@ -210,7 +206,7 @@ zn_status ZN_K(rmsnorm_backward)(const struct zn_cpu *cpu, const void *args)
 {
     struct zn_rmsnorm_backward_args wide = *(const struct zn_rmsnorm_backward_args *)args,
                                     *a = &wide;
-    ZN_TRY(widen_params(cpu, wide.weight_type, wide.cols, &wide.weight, NULL));
+    ZN_TRY(widen_param(cpu, wide.weight_type, wide.cols, &wide.weight, 0));
     int64_t cols = a->cols, n_chunks = zn_pieces(a->rows, ZN_SUM_ROWS);
     float *partial = zn_floats(a->partial);
 #pragma omp parallel for schedule(static)                                                          \
