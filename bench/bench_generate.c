@@ -124,7 +124,7 @@ static void run(struct bench *b, zn_dtype type)
     double seconds = time_tokens(b, e);
     double again = read_bandwidth(&b->clock, b->words, b->machine.n_cores);
     bandwidth = again > bandwidth ? again : bandwidth;
-    double cache = (double)plan.cache_bytes * (PROMPT + TOKENS / 2.0) / (PROMPT + TOKENS);
+    double cache = (double)plan.trace.cache_bytes * (PROMPT + TOKENS / 2.0) / (PROMPT + TOKENS);
     double n_bytes = weight_bytes(b->model, type) + cache;
     printf("{\"benchmark\":\"generate\",\"cpu\":\"%s\",\"cores\":%d,\"weights\":\"%s\",\"parameters\":%lld,"
            "\"bytes_per_token\":%.0f,\"seconds_per_token\":%.6f,\"tokens_per_second\":%.2f,"

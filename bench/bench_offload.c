@@ -116,7 +116,7 @@ static void measure_step(struct bench *b, int round)
 static void run_update(struct bench *b)
 {
     zn_engine *e = b->engine;
-    e->n_updates++;
+    e->updates.n_made++;
     struct optimizer_pass s = optimizer_pass_over_all(e, &(struct update){.device = e->device, .lr = 1e-5, .grad_scale = 1, .publishes = true});
     must(optimizer_pass_to(e, &s, s.n));
     must(pipeline_drain(e));
@@ -127,42 +127,43 @@ static void run_transfers(struct bench *b)
 {
     zn_engine *e = b->engine;
     zn_storage *s = b->world.storage;
-    size_t size = (size_t)CHUNK_ELEMENTS * 12, grad = (size_t)CHUNK_ELEMENTS * 4, param = (size_t)CHUNK_ELEMENTS * 2;
-    zn_event done[PIPELINE_SLOTS][4];
-    bool pending[PIPELINE_SLOTS] = {0};
-    for (int i = 0; i < PIPELINE_SLOTS; i++)
+    const struct zn_buffer *slots = &e->buffers[ZN_BUFFER_PIPELINE];
+    size_t size = (size_t)ZN_CHUNK_ELEMENTS * 12, grad = (size_t)ZN_CHUNK_ELEMENTS * 4, param = (size_t)ZN_CHUNK_ELEMENTS * 2;
+    zn_event done[ZN_PIPELINE_BUFFERS][4];
+    bool pending[ZN_PIPELINE_BUFFERS] = {0};
+    for (int i = 0; i < ZN_PIPELINE_BUFFERS; i++)
         for (int k = 0; k < 4; k++)
             zn_event_init(&done[i][k]);
-    int n = (int)(e->swap_states.n_bytes / size);
+    int n = (int)(e->buffers[ZN_BUFFER_SWAPPED_STATES].n_bytes / size);
     for (int c = 0; c <= n + 1; c++) {
-        int slot = c % PIPELINE_SLOTS, before = (c + PIPELINE_SLOTS - 2) % PIPELINE_SLOTS;
-        unsigned char *memory = pointer_of(e->slots_of_pipeline[slot].states);
+        int slot = c % ZN_PIPELINE_BUFFERS, before = (c + ZN_PIPELINE_BUFFERS - 2) % ZN_PIPELINE_BUFFERS;
+        uint64_t memory = e->pipeline.slots[slot].states - slots->base;
         for (int k = 0; pending[slot] && k < 4; k++)
             must(zn_event_wait(&done[slot][k], &real_clock));
         if (c < n) {
             for (int k = 0; k < 4; k++)
                 zn_event_reset(&done[slot][k]);
-            must(zn_storage_read(s, e->swap_states.offset + (uint64_t)c * size, memory, size, NULL, &done[slot][0]));
-            must(zn_storage_read(s, e->swap_gradients.offset + (uint64_t)c * grad, memory + size, grad, NULL, &done[slot][1]));
+            must(zn_storage_read(s, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + (uint64_t)c * size, zn_buffer_extent(slots, memory), size, NULL, &done[slot][0]));
+            must(zn_storage_read(s, e->buffers[ZN_BUFFER_GRADIENTS].swap_offset + (uint64_t)c * grad, zn_buffer_extent(slots, memory + size), grad, NULL, &done[slot][1]));
             pending[slot] = true;
         }
         if (c < 2 || c - 2 >= n)
             continue;
-        unsigned char *old = pointer_of(e->slots_of_pipeline[before].states);
+        uint64_t old = e->pipeline.slots[before].states - slots->base;
         must(zn_event_wait(&done[before][0], &real_clock));
         must(zn_event_wait(&done[before][1], &real_clock));
-        must(zn_storage_write(s, e->swap_states.offset + (uint64_t)(c - 2) * size, old, size, NULL, &done[before][2]));
-        must(zn_storage_write(s, e->swap_parameters.offset + (uint64_t)(c - 2) * param, old + size + grad, param, NULL,
+        must(zn_storage_write(s, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + (uint64_t)(c - 2) * size, zn_buffer_extent(slots, old), size, NULL, &done[before][2]));
+        must(zn_storage_write(s, e->buffers[ZN_BUFFER_PARAMETERS].swap_offset + (uint64_t)(c - 2) * param, zn_buffer_extent(slots, old + size + grad), param, NULL,
                               &done[before][3]));
     }
-    for (int i = 0; i < PIPELINE_SLOTS; i++) {
+    for (int i = 0; i < ZN_PIPELINE_BUFFERS; i++) {
         for (int k = 0; pending[i] && k < 4; k++)
             must(zn_event_wait(&done[i][k], &real_clock));
         for (int k = 0; k < 4; k++)
             zn_event_fini(&done[i][k]);
     }
-    for (int i = 0; i < PIPELINE_SLOTS; i++)
-        e->slots_of_pipeline[i].chunk = -1;
+    for (int i = 0; i < ZN_PIPELINE_BUFFERS; i++)
+        e->pipeline.slots[i].chunk = -1;
 }
 
 static void measure(struct bench *b, int round, void (*run)(struct bench *b))

@@ -85,8 +85,8 @@ static zn_status ask(struct bench *b, enum bench_mode mode, size_t i, zn_event *
     void *memory = b->memory + i % WINDOW * request_bytes;
     zn_event_reset(done);
     if (mode == BENCH_WRITE || (mode == BENCH_MIXED && i % 2))
-        return zn_storage_write(b->storage, at, memory, n, NULL, done);
-    return zn_storage_read(b->storage, at, memory, n, NULL, done);
+        return zn_storage_write(b->storage, at, zn_extent_of(memory, n), n, NULL, done);
+    return zn_storage_read(b->storage, at, zn_extent_of(memory, n), n, NULL, done);
 }
 
 /* One pass over the space; bytes a second. */
@@ -272,7 +272,7 @@ static zn_status open_all(struct bench *b, const struct io_flags *f)
     ZN_TRY(zn_device_alloc(b->device, ZN_TIER_HOST, ZN_KIND_BUFFERS, n_bytes, &memory)); /* huge pages where there are any */
     b->memory = (unsigned char *)(uintptr_t)memory;
     memset(b->memory, 0x5a, n_bytes);
-    zn_storage_register(b->storage, b->memory, n_bytes);
+    zn_storage_register(b->storage, zn_extent_of(b->memory, n_bytes));
     return open_fio_files(b, f->allow_buffered);
 }
 

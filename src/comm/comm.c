@@ -105,7 +105,9 @@ static zn_status submit(zn_comm *comm, const struct comm_request *r, zn_event *d
 
 zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done)
 {
+    void *to;
     ZN_TRY(check_source(&gather->tag, gather->from, gather->offset, gather->n_bytes));
+    ZN_TRY(zn_extent_pointer(gather->to, (size_t)comm->n_ranks * gather->n_bytes, "gather", &to));
     uint64_t sent = (uint64_t)(comm->n_ranks - 1) * gather->n_bytes;
     struct comm_request request = {
         .op = COMM_GATHER,
@@ -113,7 +115,7 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
         .region = gather->from->index,
         .offset = gather->offset,
         .n_bytes = gather->n_bytes,
-        .to = gather->to,
+        .to = to,
         .after = {zn_event_ticket(gather->after[0]), zn_event_ticket(gather->after[1])},
         .mark = mark_of(comm, &gather->tag, sent),
     };
@@ -131,7 +133,9 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         !zn_mul_size(n_bytes, (size_t)comm->n_ranks, &n_all))
         return zn_fail(ZN_ERR_INTERNAL, "a reduce of %lld elements at %zu",
                        (long long)reduce->n_elements, reduce->offset);
+    void *to;
     ZN_TRY(check_source(&reduce->tag, reduce->from, reduce->offset, n_all));
+    ZN_TRY(zn_extent_pointer(reduce->to, n_bytes, "reduction", &to));
     uint64_t sent = (uint64_t)(comm->n_ranks - 1) * (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
     struct comm_request request = {
         .op = COMM_REDUCE,
@@ -140,7 +144,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .offset = reduce->offset,
         .n_bytes = n_bytes,
         .wire = reduce->wire,
-        .to = reduce->to,
+        .to = to,
         .adds = reduce->adds,
         .after = {zn_event_ticket(reduce->after[0]), zn_event_ticket(reduce->after[1])},
         .mark = mark_of(comm, &reduce->tag, sent),

@@ -18,6 +18,7 @@
 #include "base/event.h"
 #include "base/request_log.h"
 #include "base/stream.h"
+#include "memory/buffer.h"
 #include "tensor/dtype.h"
 
 typedef struct zn_comm zn_comm;
@@ -28,6 +29,11 @@ struct zn_shared {
     size_t n_bytes;
     unsigned char *address; /* zeroed, 4096-byte aligned; of this rank's own part. NULL on sim */
 };
+
+static inline struct zn_extent zn_shared_extent(const struct zn_shared *shared)
+{
+    return zn_extent_of(shared->address, shared->n_bytes);
+}
 
 /* What a request is for: checked between ranks in test builds, and how traffic is counted. */
 struct zn_comm_tag {
@@ -50,7 +56,7 @@ struct zn_gather {
     struct zn_comm_tag tag;
     const struct zn_shared *from;
     size_t offset, n_bytes;
-    unsigned char *to;
+    struct zn_extent to;
     zn_event *after[2]; /* not before their present uses are done; NULL-padded */
 };
 
@@ -64,7 +70,7 @@ struct zn_reduce {
     size_t offset;
     int64_t n_elements;
     zn_dtype wire;
-    float *to;
+    struct zn_extent to;
     bool adds;
     zn_event *after[2];
 };

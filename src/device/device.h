@@ -9,7 +9,7 @@
 
 #include "base/stream.h"
 #include "device/kernels.h"
-#include "memory/ledger.h"
+#include "memory/buffer.h"
 
 typedef struct zn_device zn_device;
 
@@ -55,6 +55,7 @@ struct zn_device_ops {
 
 struct zn_device {
     const struct zn_device_ops *ops;
+    zn_space space;    /* of what it allocates */
     zn_ledger *ledger; /* borrowed */
     zn_clock *clock;   /* borrowed; the time this device lives in */
     _Atomic uint64_t bytes_out, bytes_in; /* copied to the host and back */

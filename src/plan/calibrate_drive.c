@@ -26,8 +26,8 @@ static zn_status ask(struct pass *p, size_t i, bool fills)
     zn_event *done = &p->done[i % WINDOW];
     zn_event_reset(done);
     if (fills || i % 2)
-        return zn_storage_write(p->storage, i * REQUEST_BYTES, memory, REQUEST_BYTES, NULL, done);
-    return zn_storage_read(p->storage, i * REQUEST_BYTES, memory, REQUEST_BYTES, NULL, done);
+        return zn_storage_write(p->storage, i * REQUEST_BYTES, zn_extent_of(memory, REQUEST_BYTES), REQUEST_BYTES, NULL, done);
+    return zn_storage_read(p->storage, i * REQUEST_BYTES, zn_extent_of(memory, REQUEST_BYTES), REQUEST_BYTES, NULL, done);
 }
 
 static zn_status run_pass(struct pass *p, bool fills)

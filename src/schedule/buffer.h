@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memory/ledger.h"
+#include "memory/buffer.h"
 #include "optim/optimizer.h"
 
 /* Doubles in ZN_BUFFER_SUMS: losses of a step, and of an evaluation. */
@@ -50,15 +50,6 @@ typedef enum zn_buffer_id {
     ZN_BUFFER_ARENA,             /* activations */
     ZN_N_BUFFERS
 } zn_buffer_id;
-
-struct zn_buffer {
-    const char *name;
-    zn_tier tier; /* nvme: a range of the rank's swap */
-    zn_kind kind;
-    size_t n_bytes; /* 0: there is no such buffer */
-    bool is_shared; /* other ranks read it */
-    uint64_t swap_offset;
-};
 
 /* A piece of a buffer. `is_own`: of a row of pieces, one for each rank, the own. */
 struct zn_span {

@@ -24,42 +24,45 @@ static zn_status check_and_start(zn_storage *s, struct storage_request *r)
     return ZN_OK;
 }
 
-static zn_status start(zn_storage *s, struct storage_request *r)
+static zn_status start(zn_storage *s, struct storage_request *r, struct zn_extent memory)
 {
-    return zn_event_fail(r->done.event, check_and_start(s, r));
+    void *pointer;
+    zn_status status = zn_extent_pointer(memory, r->n_bytes, "storage", &pointer);
+    if (status == ZN_OK) {
+        r->buffer = pointer;
+        status = check_and_start(s, r);
+    }
+    return zn_event_fail(r->done.event, status);
 }
 
-zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+zn_status zn_storage_read(zn_storage *storage, uint64_t offset, struct zn_extent to, size_t n_bytes, zn_event *after,
                           zn_event *done)
 {
-    return start(storage, &(struct storage_request){.offset = offset,
-                                                    .buffer = buffer,
-                                                    .n_bytes = n_bytes,
-                                                    .after = zn_event_ticket(after),
-                                                    .done = zn_event_ticket(done)});
+    return zn_storage_read_after(storage, offset, to, n_bytes, after, NULL, done);
 }
 
-zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, struct zn_extent to, size_t n_bytes, zn_event *after,
                                 zn_event *also, zn_event *done)
 {
-    return start(storage, &(struct storage_request){.offset = offset,
-                                                    .buffer = buffer,
-                                                    .n_bytes = n_bytes,
-                                                    .after = zn_event_ticket(after),
-                                                    .also = zn_event_ticket(also),
-                                                    .done = zn_event_ticket(done)});
+    return start(storage,
+                 &(struct storage_request){.offset = offset,
+                                           .n_bytes = n_bytes,
+                                           .after = zn_event_ticket(after),
+                                           .also = zn_event_ticket(also),
+                                           .done = zn_event_ticket(done)},
+                 to);
 }
 
-zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
+zn_status zn_storage_write(zn_storage *storage, uint64_t offset, struct zn_extent from, size_t n_bytes,
                            zn_event *after, zn_event *done)
 {
-    /* A write only reads the memory; the request has one field for both directions. */
-    return start(storage, &(struct storage_request){.write = true,
-                                                    .offset = offset,
-                                                    .buffer = (unsigned char *)(uintptr_t)buffer,
-                                                    .n_bytes = n_bytes,
-                                                    .after = zn_event_ticket(after),
-                                                    .done = zn_event_ticket(done)});
+    return start(storage,
+                 &(struct storage_request){.write = true,
+                                           .offset = offset,
+                                           .n_bytes = n_bytes,
+                                           .after = zn_event_ticket(after),
+                                           .done = zn_event_ticket(done)},
+                 from);
 }
 
 void zn_storage_trace(zn_storage *storage, zn_timeline *timeline)
@@ -72,10 +75,12 @@ void zn_storage_log_requests(zn_storage *storage, zn_request_log *log)
     storage->requests = log;
 }
 
-void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes)
+void zn_storage_register(zn_storage *storage, struct zn_extent memory)
 {
-    if (storage->ops->register_memory && n_bytes > 0)
-        storage->ops->register_memory(storage, address, n_bytes);
+    void *pointer;
+    if (storage->ops->register_memory && memory.n_bytes > 0 &&
+        zn_extent_pointer(memory, memory.n_bytes, "storage", &pointer) == ZN_OK)
+        storage->ops->register_memory(storage, pointer, memory.n_bytes);
 }
 
 void zn_storage_destroy(zn_storage *storage)

@@ -17,7 +17,7 @@
 #include "base/event.h"
 #include "base/request_log.h"
 #include "base/timeline.h"
-#include "memory/ledger.h"
+#include "memory/buffer.h"
 
 enum { ZN_STORAGE_ALIGNMENT = 4096, ZN_STORAGE_MAX_PATHS = 64 };
 
@@ -29,17 +29,17 @@ void zn_storage_destroy(zn_storage *storage);
 /* Do not block, neither for the transfer nor for `after` (NULL: none), which must be done before the
  * transfer begins; where it failed, so does the request. `after` lives until `done` is set; events mean their present
  * use, and may be reset afterwards. A call that fails has begun nothing, and fails `done` too. */
-zn_status zn_storage_read(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+zn_status zn_storage_read(zn_storage *storage, uint64_t offset, struct zn_extent to, size_t n_bytes, zn_event *after,
                           zn_event *done);
-zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, void *buffer, size_t n_bytes, zn_event *after,
+zn_status zn_storage_read_after(zn_storage *storage, uint64_t offset, struct zn_extent to, size_t n_bytes, zn_event *after,
                                 zn_event *also, zn_event *done);
-zn_status zn_storage_write(zn_storage *storage, uint64_t offset, const void *buffer, size_t n_bytes,
+zn_status zn_storage_write(zn_storage *storage, uint64_t offset, struct zn_extent from, size_t n_bytes,
                            zn_event *after, zn_event *done);
 
 /* Says that transfers will come from this memory: it is registered with the system where that is
  * possible, which pins its pages. Best effort; only speed depends on it. The memory must stay mapped
  * as it is until the storage is destroyed. */
-void zn_storage_register(zn_storage *storage, void *address, size_t n_bytes);
+void zn_storage_register(zn_storage *storage, struct zn_extent memory);
 size_t zn_storage_registered_bytes(const zn_storage *storage);
 
 /* Requests from now on are noted; NULL: no more. The time line outlives them. Not while another thread asks. */

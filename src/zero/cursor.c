@@ -50,7 +50,7 @@ zn_status cursor_pending(zn_engine *e, bool back)
 {
     struct slot *slot = &e->pipeline.slots[0];
     const struct chunk *c = &e->pipeline.chunks[slot->chunk];
-    uint64_t offset = e->regions[ZN_BUFFER_PENDING].swap_offset + (uint64_t)c->first * sizeof(float);
+    uint64_t offset = e->buffers[ZN_BUFFER_PENDING].swap_offset + (uint64_t)c->first * sizeof(float);
     if (!back && e->unit_state[c->unit].update_absent)
         return zn_run_zero(states_device(e),
                            &(struct zn_zero_args){.dst = slot->grad, .n_bytes = c->n * (int64_t)sizeof(float)});

@@ -52,7 +52,7 @@ static zn_status build(zn_engine *e)
     if (needs_updater(e))
         ZN_TRY(zn_stream_create_thread(e->device->clock, &e->updater));
     ZN_TRY(executor_init(e));
-    ZN_TRY(alloc_regions(e));
+    ZN_TRY(alloc_buffers(e));
     return pipeline_init(e);
 }
 
@@ -117,7 +117,7 @@ void zn_engine_destroy(zn_engine *e)
     if (!e)
         return;
     quiesce(e);
-    free_regions(e);
+    free_buffers(e);
     zn_tape_destroy(e->tape);
     free(e->unit_state);
     free(e);

@@ -4,14 +4,6 @@
 
 #include "zero/engine.h"
 
-/* A buffer of the plan where it lies: in memory, private to the rank or shared with the others of its node, or in its swap. */
-struct region {
-    zn_addr address;
-    size_t n_bytes; /* 0: there is none */
-    uint64_t swap_offset;
-    struct zn_shared shared; /* where other ranks read it */
-};
-
 /* An update of own elements: with gradients × grad_scale. */
 struct update {
     zn_device *device; /* that computes it */
@@ -123,8 +115,9 @@ struct zn_engine {
     const zn_engine_plan *plan;
     const struct zn_placement *placement; /* the plan's */
     const zn_units *units;                /* the plan's */
-    struct region regions[ZN_N_BUFFERS];
-    struct region *tables; /* of the model, by index */
+    struct zn_buffer buffers[ZN_N_BUFFERS]; /* the plan's, where they lie */
+    struct zn_shared shared[ZN_N_BUFFERS];  /* … as the communicator knows them, where other ranks read them */
+    struct zn_buffer *tables;               /* of the model, by index */
     zn_tape *tape;
     zn_cache cache;
     struct unit_state *unit_state;
@@ -161,17 +154,16 @@ uint64_t own_values_in_swap(const zn_engine *e, int unit, int64_t at);
 /* Where own element `at` of a trained unit lies in a buffer of this form. */
 zn_addr own_at(const zn_engine *e, zn_buffer_id buffer, size_t width, zn_form form, int unit, int64_t at);
 
-/* The address of a span in memory, and its place in the swap. */
+/* Where a span begins in its buffer; in memory, for kernels and for others; and in the swap. */
+uint64_t span_offset(const zn_engine *e, const struct zn_span *span);
 zn_addr span_address(const zn_engine *e, const struct zn_span *span);
+struct zn_extent span_extent(const zn_engine *e, const struct zn_span *span);
 uint64_t span_in_swap(const zn_engine *e, const struct zn_span *span);
-
-/* Pointers for storage and communicator; NULL on sim. */
-void *pointer_of(zn_addr address);
 
 /* ---- memory.c ---- */
 
-zn_status alloc_regions(zn_engine *e);
-void free_regions(zn_engine *e);
+zn_status alloc_buffers(zn_engine *e);
+void free_buffers(zn_engine *e);
 
 /* ---- executor.c ---- */
 

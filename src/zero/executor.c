@@ -69,12 +69,11 @@ static zn_status submit_copy(zn_engine *e, const struct zn_instr *i, zn_event *c
 
 static zn_status submit_gather(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
 {
-    const struct region *from = &e->regions[i->from.buffer];
     struct zn_gather gather = {.tag = {i->op == ZN_OP_GATHER ? ZN_COMM_GATHER_PARAM : ZN_COMM_GATHER_GRAD, i->unit},
-                               .from = &from->shared,
-                               .offset = (size_t)(span_address(e, &i->from) - from->address),
+                               .from = &e->shared[i->from.buffer],
+                               .offset = (size_t)span_offset(e, &i->from),
                                .n_bytes = i->from.n_bytes,
-                               .to = pointer_of(span_address(e, &i->to)),
+                               .to = span_extent(e, &i->to),
                                .after = {after[0], after[1]}};
     zn_event_reset(done);
     return zn_comm_gather(e->comm, &gather, done);
@@ -82,13 +81,12 @@ static zn_status submit_gather(zn_engine *e, const struct zn_instr *i, zn_event 
 
 static zn_status submit_reduce(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
 {
-    const struct region *from = &e->regions[i->from.buffer];
     struct zn_reduce reduce = {.tag = {ZN_COMM_REDUCE_GRAD, i->unit},
-                               .from = &from->shared,
-                               .offset = (size_t)(span_address(e, &i->from) - from->address),
+                               .from = &e->shared[i->from.buffer],
+                               .offset = (size_t)span_offset(e, &i->from),
                                .n_elements = (int64_t)(i->to.n_bytes / sizeof(float)),
                                .wire = e->placement->type,
-                               .to = pointer_of(span_address(e, &i->to)),
+                               .to = span_extent(e, &i->to),
                                .adds = i->flags & ZN_ADDS,
                                .after = {after[0], after[1]}};
     zn_event_reset(done);
@@ -99,9 +97,9 @@ static zn_status submit_transfer(zn_engine *e, const struct zn_instr *i, zn_even
 {
     zn_event_reset(done);
     if (i->op == ZN_OP_READ)
-        return zn_storage_read_after(e->storage, span_in_swap(e, &i->from), pointer_of(span_address(e, &i->to)), i->to.n_bytes,
+        return zn_storage_read_after(e->storage, span_in_swap(e, &i->from), span_extent(e, &i->to), i->to.n_bytes,
                                      after[0], after[1], done);
-    return zn_storage_write(e->storage, span_in_swap(e, &i->to), pointer_of(span_address(e, &i->from)), i->from.n_bytes,
+    return zn_storage_write(e->storage, span_in_swap(e, &i->to), span_extent(e, &i->from), i->from.n_bytes,
                             after[0], done);
 }
 
@@ -291,7 +289,7 @@ static bool is_param_trained(void *self, const zn_param *p)
 
 static zn_addr constant(void *self, const zn_constant *c)
 {
-    return ((const zn_engine *)self)->tables[c->index].address;
+    return ((const zn_engine *)self)->tables[c->index].base;
 }
 
 static zn_status segment_end(void *self, int segment, bool backward)

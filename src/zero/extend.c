@@ -18,13 +18,13 @@ static zn_status check_ids(const zn_engine *e, const int32_t *ids, int64_t n)
 
 static zn_status run_pass(zn_engine *e, const int32_t *ids, int64_t n)
 {
-    ZN_TRY(zn_device_write(e->device, e->regions[ZN_BUFFER_IDS].address, ids, (size_t)n * sizeof *ids));
+    ZN_TRY(zn_device_write(e->device, e->buffers[ZN_BUFFER_IDS].base, ids, (size_t)n * sizeof *ids));
     ZN_TRY(start_pass(e, ZN_SECTION_EVALUATE));
-    e->cache.base = e->regions[ZN_BUFFER_KEYS_AND_VALUES].address;
+    e->cache.base = e->buffers[ZN_BUFFER_KEYS_AND_VALUES].base;
     e->cache.capacity = e->options.extends;
     zn_tape_use_cache(e->tape, &e->cache);
-    struct zn_batch batch = {.ids = zn_tape_external(e->tape, ZN_I32, 2, (int64_t[]){1, n}, e->regions[ZN_BUFFER_IDS].address),
-                             .logits = e->regions[ZN_BUFFER_LOGITS].address};
+    struct zn_batch batch = {.ids = zn_tape_external(e->tape, ZN_I32, 2, (int64_t[]){1, n}, e->buffers[ZN_BUFFER_IDS].base),
+                             .logits = e->buffers[ZN_BUFFER_LOGITS].base};
     ZN_TRY(zn_module_extend(e->module, e->tape, &batch));
     ZN_TRY(executor_end(e));
     e->cache.past += n;
@@ -40,7 +40,7 @@ zn_status zn_engine_extend(zn_engine *e, const int32_t *ids, int64_t n, float *l
     }
     if (!logits)
         return ZN_OK;
-    return zn_device_read(e->device, logits, e->regions[ZN_BUFFER_LOGITS].address, (size_t)e->module->vocabulary * sizeof *logits);
+    return zn_device_read(e->device, logits, e->buffers[ZN_BUFFER_LOGITS].base, (size_t)e->module->vocabulary * sizeof *logits);
 }
 
 int64_t zn_engine_length(const zn_engine *e)

@@ -9,48 +9,47 @@ static zn_device *device_of(const zn_engine *e, zn_tier tier)
     return tier == ZN_TIER_HOST ? e->host : e->device;
 }
 
-static zn_status alloc_shared(zn_engine *e, const struct zn_buffer *b, struct region *region)
+static zn_status alloc_shared(zn_engine *e, zn_buffer_id id, struct zn_buffer *b)
 {
-    ZN_TRY(zn_comm_alloc(e->comm, b->n_bytes, &region->shared));
-    region->address = (zn_addr)(uintptr_t)region->shared.address;
-    if (!region->address) /* on sim nothing is shared, but addresses are not 0 */
-        ZN_TRY(e->device->ops->alloc(e->device, b->n_bytes, &region->address));
+    ZN_TRY(zn_comm_alloc(e->comm, b->n_bytes, &e->shared[id]));
+    b->base = zn_shared_extent(&e->shared[id]).address;
+    if (!b->base) /* on sim nothing is shared, but addresses are not 0 */
+        ZN_TRY(e->device->ops->alloc(e->device, b->n_bytes, &b->base));
     zn_ledger_charge(e->device->ledger, b->tier, b->kind, b->n_bytes);
     return ZN_OK;
 }
 
-static zn_status alloc_region(zn_engine *e, zn_buffer_id id)
+static zn_status alloc_buffer(zn_engine *e, zn_buffer_id id)
 {
-    const struct zn_buffer *b = &e->plan->buffers[id];
-    struct region region = {.n_bytes = b->n_bytes, .swap_offset = b->swap_offset};
+    struct zn_buffer b = e->plan->buffers[id];
     zn_status status = ZN_OK;
-    if (b->n_bytes == 0)
+    if (b.n_bytes == 0)
         return ZN_OK;
-    if (b->tier == ZN_TIER_NVME)
-        zn_ledger_charge(e->device->ledger, b->tier, b->kind, b->n_bytes);
-    else if (b->is_shared)
-        status = alloc_shared(e, b, &region);
+    b.space = b.tier == ZN_TIER_NVME ? ZN_SPACE_SWAP : device_of(e, b.tier)->space;
+    if (b.tier == ZN_TIER_NVME)
+        zn_ledger_charge(e->device->ledger, b.tier, b.kind, b.n_bytes);
+    else if (b.is_shared)
+        status = alloc_shared(e, id, &b);
     else
-        status = zn_device_alloc(device_of(e, b->tier), b->tier, b->kind, b->n_bytes, &region.address);
+        status = zn_device_alloc(device_of(e, b.tier), b.tier, b.kind, b.n_bytes, &b.base);
     if (status != ZN_OK)
-        return zn_context(status, "%s", b->name);
-    e->regions[id] = region;
+        return zn_context(status, "%s", b.name);
+    e->buffers[id] = b;
     return ZN_OK;
 }
 
-static void free_region(zn_engine *e, zn_buffer_id id)
+static void free_buffer(zn_engine *e, zn_buffer_id id)
 {
-    const struct zn_buffer *b = &e->plan->buffers[id];
-    struct region *region = &e->regions[id];
-    if (region->n_bytes == 0)
+    struct zn_buffer *b = &e->buffers[id];
+    if (b->n_bytes == 0)
         return;
     if (b->is_shared)
-        zn_comm_free(e->comm, &region->shared);
+        zn_comm_free(e->comm, &e->shared[id]);
     if (b->is_shared || b->tier == ZN_TIER_NVME)
         zn_ledger_release(e->device->ledger, b->tier, b->kind, b->n_bytes);
     else
-        zn_device_free(device_of(e, b->tier), b->tier, b->kind, region->address, b->n_bytes);
-    *region = (struct region){0};
+        zn_device_free(device_of(e, b->tier), b->tier, b->kind, b->base, b->n_bytes);
+    *b = (struct zn_buffer){0};
 }
 
 static zn_status alloc_tables(zn_engine *e)
@@ -63,11 +62,11 @@ static zn_status alloc_tables(zn_engine *e)
         size_t n_bytes = (size_t)c->n_elements * sizeof(float), padded = zn_round_up(n_bytes, ZN_PARTITION_ALIGNMENT);
         if (n_bytes == 0)
             continue;
-        zn_status status = zn_device_alloc(e->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, padded, &e->tables[i].address);
+        zn_status status = zn_device_alloc(e->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, padded, &e->tables[i].base);
         if (status != ZN_OK)
             return zn_context(status, "%s", c->name);
         e->tables[i].n_bytes = padded;
-        ZN_TRY(zn_device_write(e->device, e->tables[i].address, c->values, n_bytes));
+        ZN_TRY(zn_device_write(e->device, e->tables[i].base, c->values, n_bytes));
     }
     return ZN_OK;
 }
@@ -77,29 +76,28 @@ static void register_buffers(zn_engine *e)
 {
     static const zn_buffer_id through[] = {ZN_BUFFER_PIPELINE, ZN_BUFFER_CHECKPOINT_STAGING};
     for (size_t i = 0; e->storage && i < sizeof through / sizeof through[0]; i++) {
-        const struct region *region = &e->regions[through[i]];
-        if (region->n_bytes > 0)
-            zn_storage_register(e->storage, pointer_of(region->address), region->n_bytes);
+        if (e->buffers[through[i]].n_bytes > 0)
+            zn_storage_register(e->storage, zn_buffer_extent(&e->buffers[through[i]], 0));
     }
 }
 
-zn_status alloc_regions(zn_engine *e)
+zn_status alloc_buffers(zn_engine *e)
 {
     for (int id = 0; id < ZN_N_BUFFERS; id++) {
         if (id == ZN_BUFFER_IDS)
             ZN_TRY(alloc_tables(e));
-        ZN_TRY(alloc_region(e, (zn_buffer_id)id));
+        ZN_TRY(alloc_buffer(e, (zn_buffer_id)id));
     }
     register_buffers(e);
     return ZN_OK;
 }
 
-void free_regions(zn_engine *e)
+void free_buffers(zn_engine *e)
 {
     for (int id = 0; id < ZN_N_BUFFERS; id++)
-        free_region(e, (zn_buffer_id)id);
+        free_buffer(e, (zn_buffer_id)id);
     for (int i = 0; e->tables && i < e->module->n_constants; i++)
         if (e->tables[i].n_bytes > 0)
-            zn_device_free(e->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, e->tables[i].address, e->tables[i].n_bytes);
+            zn_device_free(e->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, e->tables[i].base, e->tables[i].n_bytes);
     free(e->tables);
 }

@@ -8,9 +8,14 @@ static zn_dtype type_on_link(const zn_engine *e)
     return e->n_ranks == 1 ? e->placement->type : ZN_F32;
 }
 
+static struct zn_extent extent_of_half(const zn_engine *e, zn_buffer_id buffer, int half)
+{
+    return zn_buffer_extent(&e->buffers[buffer], (uint64_t)half * (e->buffers[buffer].n_bytes / 2));
+}
+
 static zn_addr half_of(const zn_engine *e, zn_buffer_id buffer, int half)
 {
-    return e->regions[buffer].address + (zn_addr)half * (e->regions[buffer].n_bytes / 2);
+    return extent_of_half(e, buffer, half).address;
 }
 
 static bool is_on_nvme(const zn_engine *e)
@@ -55,7 +60,8 @@ static zn_status take_in(zn_engine *e, int unit)
         ZN_TRY(optimizer_update_unit(e, unit, &us->update));
     } else if (is_on_nvme(e)) {
         ZN_TRY(zn_device_record(e->host, &us->taken));
-        return zn_storage_write(e->storage, span_in_swap(e, &span), pointer_of(sum), span.n_bytes, &us->taken, &us->stored);
+        return zn_storage_write(e->storage, span_in_swap(e, &span), extent_of_half(e, ZN_BUFFER_OFFLOAD_WIDENED, us->half),
+                                span.n_bytes, &us->taken, &us->stored);
     }
     return zn_device_record(e->host, &us->stored);
 }
@@ -94,7 +100,7 @@ static zn_status read_prior(zn_engine *e, struct unit_state *us, int unit)
 {
     struct zn_span span = home(e, unit);
     zn_event_reset(&us->prior_read);
-    return zn_storage_read(e->storage, span_in_swap(e, &span), pointer_of(half_of(e, ZN_BUFFER_OFFLOAD_EARLIER, us->half)), span.n_bytes,
+    return zn_storage_read(e->storage, span_in_swap(e, &span), extent_of_half(e, ZN_BUFFER_OFFLOAD_EARLIER, us->half), span.n_bytes,
                            NULL, &us->prior_read);
 }
 
@@ -102,7 +108,7 @@ static zn_status read_prior(zn_engine *e, struct unit_state *us, int unit)
 static zn_status send(zn_engine *e, const struct unit_state *us, zn_addr sum, int64_t n, zn_event *ready, zn_event *left)
 {
     zn_dtype type = type_on_link(e);
-    bool packs = e->regions[ZN_BUFFER_OFFLOAD_PACKED].n_bytes > 0;
+    bool packs = e->buffers[ZN_BUFFER_OFFLOAD_PACKED].n_bytes > 0;
     zn_addr packed = half_of(e, ZN_BUFFER_OFFLOAD_PACKED, us->half);
     if (packs)
         ZN_TRY(zn_run_cast(e->device, &(struct zn_cast_args){

@@ -60,7 +60,7 @@ static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const 
     if (update->delayed && !zn_is_swapped(&e->placement->gradients))
         x.grad = own_at(e, ZN_BUFFER_PENDING, sizeof(float), e->placement->gradients.form, c->unit, at);
     if (update->delayed && !zn_is_swapped(&e->placement->parameters))
-        x.copy = e->regions[ZN_BUFFER_NEXT].address + (zn_addr)c->first * width_of_params(e);
+        x.copy = e->buffers[ZN_BUFFER_NEXT].base + (zn_addr)c->first * width_of_params(e);
     ZN_TRY(update_chunk(e, chunk, &x, update));
     if (e->placement->type == ZN_F32 && x.copy)
         ZN_TRY(narrow_values(update->device, x.copy, ZN_F32, x.param, c->n));

@@ -82,7 +82,7 @@ static void place_slots(zn_engine *e)
     size_t param = n * zn_passed_bytes(e->placement, e->units);
     for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
         struct slot *slot = &e->pipeline.slots[s];
-        zn_addr at = e->regions[ZN_BUFFER_PIPELINE].address + (zn_addr)s * (states + grad + param);
+        zn_addr at = e->buffers[ZN_BUFFER_PIPELINE].base + (zn_addr)s * (states + grad + param);
         slot->states = states ? at : 0;
         slot->grad = grad ? at + states : 0;
         slot->param = param ? at + states + grad : 0;
@@ -148,7 +148,8 @@ zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, z
                           size_t n_bytes)
 {
     zn_event *done = &slot->done[kind];
-    void *memory = pointer_of(address);
+    const struct zn_buffer *slots = &e->buffers[ZN_BUFFER_PIPELINE];
+    struct zn_extent memory = zn_buffer_extent(slots, address - slots->base);
     zn_event_reset(done);
     if (kind < WRITE_STATES)
         ZN_TRY(zn_storage_read(e->storage, offset, memory, n_bytes, &slot->computed, done));
@@ -164,7 +165,7 @@ static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int
     size_t element = e->placement->state_bytes;
     if (!states_on_nvme(e, chunk))
         return ZN_OK;
-    return transfer(e, slot, kind, e->regions[ZN_BUFFER_SWAPPED_STATES].swap_offset + (uint64_t)(c->first - e->plan->cached) * element, slot->states,
+    return transfer(e, slot, kind, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + (uint64_t)(c->first - e->plan->cached) * element, slot->states,
                     (size_t)c->n * element);
 }
 
@@ -200,7 +201,7 @@ static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int 
         return kind == WRITE_PARAM && !delayed ? return_params(e, c, slot) : ZN_OK;
     if (!zn_is_swapped(&e->placement->parameters))
         return ZN_OK;
-    uint64_t at = delayed ? e->regions[ZN_BUFFER_NEXT].swap_offset + (uint64_t)c->first * width
+    uint64_t at = delayed ? e->buffers[ZN_BUFFER_NEXT].swap_offset + (uint64_t)c->first * width
                           : own_values_in_swap(e, c->unit, c->first - own_first(e, c->unit));
     return transfer(e, slot, kind, at, slot->param, (size_t)c->n * width);
 }
@@ -209,7 +210,7 @@ zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct upd
 {
     const struct chunk *c = &e->pipeline.chunks[chunk];
     const struct unit_state *us = &e->unit_state[c->unit];
-    const struct region *from = &e->regions[update->delayed ? ZN_BUFFER_PENDING : ZN_BUFFER_GRADIENTS];
+    const struct zn_buffer *from = &e->buffers[update->delayed ? ZN_BUFFER_PENDING : ZN_BUFFER_GRADIENTS];
     if (!zn_is_swapped(&e->placement->gradients))
         return ZN_OK;
     if (us->update_absent)
@@ -238,12 +239,12 @@ zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
     return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
 }
 
-/* A state of the chunk: in its region, or, where the chunk is on NVMe, in the slot at `swapped`, after which the next follows. */
-static zn_addr state_of(const struct region *region, const struct chunk *c, size_t width, zn_addr *swapped)
+/* A state of the chunk: in its buffer, or, where the chunk is on NVMe, in the slot at `swapped`, after which the next follows. */
+static zn_addr state_of(const struct zn_buffer *buffer, const struct chunk *c, size_t width, zn_addr *swapped)
 {
     zn_addr at = *swapped;
     if (!at)
-        return region->address + (zn_addr)c->first * width;
+        return buffer->base + (zn_addr)c->first * width;
     *swapped += (zn_addr)c->n * width;
     return at;
 }
@@ -258,14 +259,14 @@ struct operands operands_of(const zn_engine *e, int chunk, const struct slot *sl
     bool passes = is_updated ? zn_passes_parameters(p) : zn_is_swapped(&p->parameters);
     zn_addr working = passes ? slot->param : own_values_at(e, c->unit, at);
     struct operands x = {
-        .param = has_master ? state_of(&e->regions[ZN_BUFFER_MASTER], c, sizeof(float), &swapped) : working,
+        .param = has_master ? state_of(&e->buffers[ZN_BUFFER_MASTER], c, sizeof(float), &swapped) : working,
         .copy = type_of_chunk(e, chunk) != ZN_F32 || (has_master && !p->returns_parameters) ? working : 0,
     };
     if (!is_updated)
         return x;
     x.grad = zn_is_swapped(&p->gradients) ? slot->grad : own_at(e, ZN_BUFFER_GRADIENTS, sizeof(float), p->gradients.form, c->unit, at);
     for (int i = 0; i < e->options.optimizer->n_states; i++)
-        x.state[i] = state_of(&e->regions[ZN_BUFFER_STATES + i], c, zn_dtype_bytes(e->options.optimizer->state[i].type), &swapped);
+        x.state[i] = state_of(&e->buffers[ZN_BUFFER_STATES + i], c, zn_dtype_bytes(e->options.optimizer->state[i].type), &swapped);
     return x;
 }
 

@@ -27,11 +27,6 @@ size_t width_of_params(const zn_engine *e)
     return zn_dtype_bytes(e->placement->type);
 }
 
-void *pointer_of(zn_addr address)
-{
-    return (void *)(uintptr_t)address;
-}
-
 int64_t own_first(const zn_engine *e, int unit)
 {
     return zn_own_first(e->placement, &e->units->units[unit]);
@@ -70,20 +65,25 @@ zn_addr own_at(const zn_engine *e, zn_buffer_id buffer, size_t width, zn_form fo
     const struct zn_unit *u = &e->units->units[unit];
     int64_t skipped = e->placement->states.form == ZN_WHOLE ? 0 : e->rank * u->partition;
     int64_t place = form == ZN_WHOLE ? u->first + skipped : u->first / e->n_ranks;
-    return e->regions[buffer].address + (zn_addr)(place + at) * width;
+    return e->buffers[buffer].base + (zn_addr)(place + at) * width;
 }
 
-static uint64_t offset_of(const zn_engine *e, const struct zn_span *span)
+uint64_t span_offset(const zn_engine *e, const struct zn_span *span)
 {
     return span->offset + (span->is_own ? (uint64_t)e->rank * span->n_bytes : 0);
 }
 
 zn_addr span_address(const zn_engine *e, const struct zn_span *span)
 {
-    return span->buffer < 0 ? 0 : e->regions[span->buffer].address + offset_of(e, span);
+    return span->buffer < 0 ? 0 : e->buffers[span->buffer].base + span_offset(e, span);
+}
+
+struct zn_extent span_extent(const zn_engine *e, const struct zn_span *span)
+{
+    return zn_buffer_extent(&e->buffers[span->buffer], span_offset(e, span));
 }
 
 uint64_t span_in_swap(const zn_engine *e, const struct zn_span *span)
 {
-    return e->regions[span->buffer].swap_offset + offset_of(e, span);
+    return e->buffers[span->buffer].swap_offset + span_offset(e, span);
 }

@@ -30,13 +30,12 @@ zn_status publish_unit(zn_engine *e, int unit)
     if (e->n_ranks == 1 || (!is_kept && persistent < 0) || u->n_elements == 0)
         return ZN_OK;
     struct zn_span from = zn_span_of_own_values(p, e->units, u), whole = zn_span_of_values(e->units, u);
-    const struct region *region = &e->regions[from.buffer];
-    zn_addr to = is_kept ? span_address(e, &whole) : e->regions[ZN_BUFFER_PERSISTENT].address + (zn_addr)persistent;
+    struct zn_extent to = is_kept ? span_extent(e, &whole) : zn_buffer_extent(&e->buffers[ZN_BUFFER_PERSISTENT], (uint64_t)persistent);
     struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit},
-                               .from = &region->shared,
-                               .offset = (size_t)(span_address(e, &from) - region->address),
+                               .from = &e->shared[from.buffer],
+                               .offset = (size_t)span_offset(e, &from),
                                .n_bytes = from.n_bytes,
-                               .to = pointer_of(to),
+                               .to = to,
                                .after = {&us->updated}};
     ZN_TRY(updates_wait_unit(e, unit));
     ZN_TRY(publish_wait(e, unit));

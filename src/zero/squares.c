@@ -6,7 +6,7 @@ zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient)
 {
     const struct zn_unit *u = &e->units->units[unit];
     zn_device *device = gradients_device(e);
-    zn_addr sums = e->regions[ZN_BUFFER_SQUARES].address + (zn_addr)u->first_part * sizeof(zn_exact);
+    zn_addr sums = e->buffers[ZN_BUFFER_SQUARES].base + (zn_addr)u->first_part * sizeof(zn_exact);
     ZN_TRY(zn_run_zero(device, &(struct zn_zero_args){.dst = sums, .n_bytes = u->n_parts * (int64_t)sizeof(zn_exact)}));
     for (int i = 0; i < u->n_parts; i++) {
         const struct zn_part *part = &e->units->parts[u->first_part + i];
@@ -16,7 +16,7 @@ zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient)
             continue;
         ZN_TRY(zn_run_sum_squares(device, &(struct zn_sum_squares_args){.sum = sums + (zn_addr)i * sizeof(zn_exact),
                                                                         .src = gradient + (zn_addr)at * sizeof(float),
-                                                                        .partial = e->regions[ZN_BUFFER_PARTIAL_SUMS].address,
+                                                                        .partial = e->buffers[ZN_BUFFER_PARTIAL_SUMS].base,
                                                                         .n_elements = own.n}));
     }
     return ZN_OK;

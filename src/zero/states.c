@@ -90,8 +90,8 @@ static bool is_narrow(const zn_engine *e, const struct run *run)
 /* Where the fp32 values of a run are: in their place, or for a while in a buffer. */
 static zn_addr wide_at(const zn_engine *e, const struct operands *x, zn_state state, const struct run *run)
 {
-    const struct region *wide = &e->regions[e->regions[ZN_BUFFER_WIDE].n_bytes > 0 ? ZN_BUFFER_WIDE : ZN_BUFFER_STAGING];
-    return is_narrow(e, run) ? wide->address : state_at(x, state, run->at);
+    const struct zn_buffer *wide = &e->buffers[e->buffers[ZN_BUFFER_WIDE].n_bytes > 0 ? ZN_BUFFER_WIDE : ZN_BUFFER_STAGING];
+    return is_narrow(e, run) ? wide->base : state_at(x, state, run->at);
 }
 
 /* The working values of a run, where they are apart from the fp32 ones, or 0. */
@@ -289,21 +289,19 @@ static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t pie
     for (int64_t at = 0; at < u->partition && status == ZN_OK; at += piece) {
         int64_t n = u->partition - at < piece ? u->partition - at : piece;
         size_t n_bytes = (size_t)n * sizeof(float);
-        zn_addr all = e->regions[ZN_BUFFER_STAGING].address + (zn_addr)piece * sizeof(float);
+        struct zn_extent all = zn_buffer_extent(&e->buffers[ZN_BUFFER_STAGING], (uint64_t)piece * sizeof(float));
         status = read_own(e, state, own_first(e, unit) + at, values, n);
         if (status == ZN_OK)
-            status = zn_device_write(e->device, e->regions[ZN_BUFFER_STAGING].address, values, n_bytes);
-        struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit},
-                                   .from = &e->regions[ZN_BUFFER_STAGING].shared,
-                                   .n_bytes = n_bytes,
-                                   .to = (unsigned char *)(uintptr_t)all};
+            status = zn_device_write(e->device, e->buffers[ZN_BUFFER_STAGING].base, values, n_bytes);
+        struct zn_gather gather = {
+            .tag = {ZN_COMM_GATHER_PARAM, unit}, .from = &e->shared[ZN_BUFFER_STAGING], .n_bytes = n_bytes, .to = all};
         zn_event_reset(&done);
         if (status == ZN_OK)
             status = zn_comm_gather(e->comm, &gather, &done);
         if (status == ZN_OK)
             status = zn_event_wait(&done, e->device->clock);
         for (int rank = 0; rank < e->n_ranks && status == ZN_OK && taken == ZN_OK; rank++) {
-            status = zn_device_read(e->device, values, all + (zn_addr)rank * n_bytes, n_bytes);
+            status = zn_device_read(e->device, values, all.address + (zn_addr)rank * n_bytes, n_bytes);
             if (status == ZN_OK)
                 taken = take_unit_range(e, unit, rank * u->partition + at, values, n, take, self);
         }
@@ -314,7 +312,7 @@ static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t pie
 
 zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values take, void *self)
 {
-    int64_t piece = (int64_t)(e->regions[ZN_BUFFER_STAGING].n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
+    int64_t piece = (int64_t)(e->buffers[ZN_BUFFER_STAGING].n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
     if (e->placement->states.form == ZN_WHOLE)
         return zn_comm_agree(e->comm, stream_alone(e, state, piece, take, self));
     float *values = malloc((size_t)piece * sizeof *values);

@@ -5,7 +5,7 @@
 
 zn_addr sum_address(const zn_engine *e, int which)
 {
-    return e->regions[ZN_BUFFER_SUMS].address + (zn_addr)which * sizeof(double);
+    return e->buffers[ZN_BUFFER_SUMS].base + (zn_addr)which * sizeof(double);
 }
 
 zn_status sum_read(zn_engine *e, int which, double *value)
@@ -22,7 +22,7 @@ zn_status sum_clear(zn_engine *e, int which)
 zn_status start_pass(zn_engine *e, zn_section_id id)
 {
     ZN_TRY(executor_start(e, id));
-    zn_tape_start(e->tape, e->executor.trace->lifetimes, false, e->regions[ZN_BUFFER_ARENA].address);
+    zn_tape_start(e->tape, e->executor.trace->lifetimes, false, e->buffers[ZN_BUFFER_ARENA].base);
     return ZN_OK;
 }
 
@@ -32,7 +32,7 @@ static zn_status put_words(zn_engine *e, zn_buffer_id buffer, int64_t place, con
 {
     int64_t dims[] = {e->options.micro_batch, seq_len};
     size_t room = (size_t)(e->options.micro_batch * e->options.seq_len) * sizeof(int32_t);
-    zn_addr to = e->regions[buffer].address + (zn_addr)place * room;
+    zn_addr to = e->buffers[buffer].base + (zn_addr)place * room;
     ZN_TRY(zn_device_write(e->device, to, words, (size_t)(dims[0] * dims[1]) * sizeof *words));
     *tensor = zn_tape_external(e->tape, ZN_I32, 2, dims, to);
     return ZN_OK;

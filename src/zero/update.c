@@ -85,7 +85,7 @@ static void expect_units(zn_engine *e)
 static bool turn(zn_engine *e)
 {
     bool in_reverse = e->updates.reverses;
-    e->updates.reverses = !in_reverse && e->regions[ZN_BUFFER_PIPELINE].n_bytes > 0;
+    e->updates.reverses = !in_reverse && e->buffers[ZN_BUFFER_PIPELINE].n_bytes > 0;
     return in_reverse;
 }
 
@@ -205,11 +205,14 @@ zn_status update_in_backward(zn_engine *e, int unit, zn_addr gradient, zn_event 
 
 /* ---- Delayed ---- */
 
-static void swap_regions(zn_engine *e, zn_buffer_id a, zn_buffer_id b)
+static void swap_buffers(zn_engine *e, zn_buffer_id a, zn_buffer_id b)
 {
-    struct region c = e->regions[a];
-    e->regions[a] = e->regions[b];
-    e->regions[b] = c;
+    struct zn_buffer buffer = e->buffers[a];
+    struct zn_shared shared = e->shared[a];
+    e->buffers[a] = e->buffers[b];
+    e->shared[a] = e->shared[b];
+    e->buffers[b] = buffer;
+    e->shared[b] = shared;
 }
 
 static bool is_delayed(const zn_engine *e)
@@ -251,7 +254,7 @@ zn_status update_advance(zn_engine *e, int unit)
 static zn_status move_unit(zn_engine *e, int unit)
 {
     size_t width = width_of_params(e), n_bytes = (size_t)own_count(e, unit) * width;
-    zn_addr from = e->regions[ZN_BUFFER_NEXT].address + (zn_addr)own_first(e, unit) * width;
+    zn_addr from = e->buffers[ZN_BUFFER_NEXT].base + (zn_addr)own_first(e, unit) * width;
     zn_addr to = own_values_at(e, unit, 0);
     struct unit_state *us = &e->unit_state[unit];
     if (n_bytes == 0 || !is_trained(e, unit))
@@ -276,7 +279,7 @@ zn_status update_finish_delayed(zn_engine *e)
     ZN_TRY(zn_device_record(e->host, &e->updates.pass_ended));
     ZN_TRY(zn_device_wait(e->device, &e->updates.pass_ended));
     if (zn_is_swapped(&e->placement->parameters)) {
-        swap_regions(e, ZN_BUFFER_PARAMETERS, ZN_BUFFER_NEXT);
+        swap_buffers(e, ZN_BUFFER_PARAMETERS, ZN_BUFFER_NEXT);
         return ZN_OK;
     }
     expect_units(e);
@@ -288,7 +291,7 @@ zn_status update_finish_delayed(zn_engine *e)
 /* This step's gradients wait for the next. */
 static void delay(zn_engine *e, double lr, float grad_scale)
 {
-    swap_regions(e, ZN_BUFFER_GRADIENTS, ZN_BUFFER_PENDING);
+    swap_buffers(e, ZN_BUFFER_GRADIENTS, ZN_BUFFER_PENDING);
     keep_absent(e);
     e->updates.pending = (struct zn_pending){.is_there = true, .lr = lr, .grad_scale = (double)grad_scale};
 }

@@ -21,7 +21,7 @@ static zn_status sum_partition(zn_engine *e, struct evidence *mine)
     zn_exact *all = calloc((size_t)n + 1, sizeof *all);
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the verdict");
-    zn_status status = zn_device_read(gradients_device(e), all, e->regions[ZN_BUFFER_SQUARES].address, (size_t)n * sizeof *all);
+    zn_status status = zn_device_read(gradients_device(e), all, e->buffers[ZN_BUFFER_SQUARES].base, (size_t)n * sizeof *all);
     for (int i = 0; i < n && status == ZN_OK; i++) {
         int param = e->units->parts[i].param;
         if (!is_trained(e, e->units->parts[i].unit))

@@ -93,7 +93,7 @@ static inline void check_gather(const struct world *w, uint64_t seed, size_t n_b
                                .from = &part,
                                .offset = offset,
                                .n_bytes = n_bytes,
-                               .to = to};
+                               .to = zn_extent_of(to, total)};
     CHECK(zn_comm_gather(w->comm, &gather, &done) == ZN_OK);
     wait_for(w, &done);
     /* What was given may change now: a rank that still reads would see it. */
@@ -128,7 +128,7 @@ static inline void check_reduce(const struct world *w, uint64_t seed, int64_t n_
                                .offset = offset,
                                .n_elements = n_elements,
                                .wire = wire,
-                               .to = to,
+                               .to = zn_extent_of(to, (size_t)n_elements * sizeof(float)),
                                .adds = adds};
     CHECK(zn_comm_reduce(w->comm, &reduce, &done) == ZN_OK);
     wait_for(w, &done);
@@ -271,7 +271,7 @@ static inline void check_random(const struct world *w, uint64_t seed, int n_requ
                                        .from = &parts[s],
                                        .n_elements = (int64_t)slots[s].n,
                                        .wire = slots[s].wire,
-                                       .to = (float *)(void *)results[s]};
+                                       .to = zn_extent_of(results[s], slots[s].n * sizeof(float))};
             CHECK(zn_comm_reduce(w->comm, &reduce, &done[s]) == ZN_OK);
             sent[ZN_COMM_REDUCE_GRAD] += others * slots[s].n * (slots[s].wire == ZN_F32 ? 4 : 2);
         } else {
@@ -279,7 +279,7 @@ static inline void check_random(const struct world *w, uint64_t seed, int n_requ
                 parts[s].address[i] = byte_of(bits, w->rank, i);
             int kind = bits & 16 ? ZN_COMM_GATHER_PARAM : ZN_COMM_GATHER_GRAD;
             struct zn_gather gather = {
-                .tag = {kind, q}, .from = &parts[s], .n_bytes = slots[s].n, .to = results[s]};
+                .tag = {kind, q}, .from = &parts[s], .n_bytes = slots[s].n, .to = zn_extent_of(results[s], (size_t)w->n * slots[s].n)};
             CHECK(zn_comm_gather(w->comm, &gather, &done[s]) == ZN_OK);
             sent[kind] += others * slots[s].n;
         }

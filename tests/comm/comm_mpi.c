@@ -25,7 +25,7 @@ static zn_status gather_round(const struct world *w, const struct zn_shared *par
     zn_event done;
     zn_event_init(&done);
     struct zn_gather gather = {
-        .tag = {ZN_COMM_GATHER_PARAM, unit}, .from = part, .n_bytes = n_bytes, .to = to};
+        .tag = {ZN_COMM_GATHER_PARAM, unit}, .from = part, .n_bytes = n_bytes, .to = zn_extent_of(to, (size_t)w->n * n_bytes)};
     zn_status status = zn_comm_gather(w->comm, &gather, &done);
     if (status == ZN_OK)
         status = zn_event_wait(&done, w->clock);
@@ -42,7 +42,7 @@ static zn_status reduce_round(const struct world *w, const struct zn_shared *par
                                .from = part,
                                .n_elements = n_elements,
                                .wire = wire,
-                               .to = to};
+                               .to = zn_extent_of(to, (size_t)n_elements * sizeof(float))};
     zn_status status = zn_comm_reduce(w->comm, &reduce, &done);
     if (status == ZN_OK)
         status = zn_event_wait(&done, w->clock);

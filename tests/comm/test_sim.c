@@ -46,7 +46,7 @@ static void end(struct sim_world *w)
 static double gather_seconds(struct sim_world *w, size_t n_bytes)
 {
     double before = zn_clock_now(&w->clock);
-    struct zn_gather gather = {.from = &w->part, .n_bytes = n_bytes};
+    struct zn_gather gather = {.from = &w->part, .n_bytes = n_bytes, .to = zn_extent_of(NULL, SIZE_MAX)};
     zn_event_reset(&w->done);
     assert_int_equal(zn_comm_gather(w->comm, &gather, &w->done), ZN_OK);
     assert_true(zn_clock_now(&w->clock) == before); /* submitting does not wait */
@@ -78,6 +78,7 @@ static void a_reduce_counts_the_wire(void **state)
     begin(&w, 4, 4);
     struct zn_reduce reduce = {.tag = {ZN_COMM_REDUCE_GRAD, 0},
                                .from = &w.part,
+                               .to = zn_extent_of(NULL, SIZE_MAX),
                                .n_elements = 1000000000,
                                .wire = ZN_BF16};
     assert_int_equal(zn_comm_reduce(w.comm, &reduce, &w.done), ZN_OK);
@@ -96,7 +97,7 @@ static void requests_wait_for_each_other_and_for_events(void **state)
     begin(&w, 2, 2);
     zn_event_init(&computed);
     zn_event_set(&computed, ZN_OK, NULL, 5);
-    struct zn_gather gather = {.from = &w.part, .n_bytes = 100000000000, .after = {&computed}};
+    struct zn_gather gather = {.from = &w.part, .n_bytes = 100000000000, .to = zn_extent_of(NULL, SIZE_MAX), .after = {&computed}};
     assert_int_equal(zn_comm_gather(w.comm, &gather, NULL), ZN_OK);
     gather.after[0] = NULL;
     assert_int_equal(zn_comm_gather(w.comm, &gather, &w.done), ZN_OK);
@@ -155,7 +156,7 @@ static void processors_add_and_copy(void **state)
         double seconds = gather_seconds(&w, 1000000000), before = zn_clock_now(&w.clock);
         if (links.n_ranks == 2)
             assert_seconds(seconds, 0.2);
-        struct zn_reduce reduce = {.from = &w.part, .n_elements = 1000000, .wire = ZN_BF16};
+        struct zn_reduce reduce = {.from = &w.part, .n_elements = 1000000, .wire = ZN_BF16, .to = zn_extent_of(NULL, SIZE_MAX)};
         zn_event_reset(&w.done);
         assert_int_equal(zn_comm_reduce(w.comm, &reduce, &w.done), ZN_OK);
         assert_int_equal(zn_event_wait(&w.done, &w.clock), ZN_OK);

@@ -110,7 +110,7 @@ static void gather_after_an_event(const struct world *w)
     zn_event_init(&done);
     struct zn_gather gather = {.from = &part,
                                .n_bytes = sizeof(int),
-                               .to = (unsigned char *)all,
+                               .to = zn_extent_of(all, sizeof all),
                                .after = {w->rank == 1 ? &before : NULL}};
     CHECK(zn_comm_gather(w->comm, &gather, &done) == ZN_OK);
     if (w->rank == 1) {
@@ -143,7 +143,7 @@ static void gather_with_events_that_are_used_again(const struct world *w)
     zn_event_init(&before);
     zn_event_init(&done);
     struct zn_gather gather = {
-        .from = &part, .n_bytes = sizeof(int), .to = (unsigned char *)all, .after = {&before}};
+        .from = &part, .n_bytes = sizeof(int), .to = zn_extent_of(all, sizeof all), .after = {&before}};
     CHECK(zn_comm_gather(w->comm, &gather, &done) == ZN_OK);
     struct zn_ticket gathered = zn_event_ticket(&done);
     zn_event_reset(&done);
@@ -179,7 +179,7 @@ static zn_status gather_once(const struct world *w, struct zn_shared *part, int 
     struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit},
                                .from = part,
                                .n_bytes = n_bytes,
-                               .to = to,
+                               .to = zn_extent_of(to, sizeof to),
                                .after = {after}};
     zn_status status = zn_comm_gather(w->comm, &gather, &done);
     if (status == ZN_OK)
@@ -363,9 +363,9 @@ static void requests_outside_the_memory_are_refused(void **state)
     zn_event_init(&done);
     assert_int_equal(zn_comm_create_self(&clock, &comm), ZN_OK);
     assert_int_equal(zn_comm_alloc(comm, 64, &part), ZN_OK);
-    struct zn_gather gather = {.from = &part, .offset = 1, .n_bytes = 64, .to = to};
+    struct zn_gather gather = {.from = &part, .offset = 1, .n_bytes = 64, .to = zn_extent_of(to, sizeof to)};
     assert_int_equal(zn_comm_gather(comm, &gather, &done), ZN_ERR_INTERNAL);
-    struct zn_reduce reduce = {.from = &part, .n_elements = 17, .to = sums};
+    struct zn_reduce reduce = {.from = &part, .n_elements = 17, .to = zn_extent_of(sums, sizeof sums)};
     assert_int_equal(zn_comm_reduce(comm, &reduce, &done), ZN_ERR_INTERNAL);
     reduce.n_elements = INT64_MAX / 2;
     assert_int_equal(zn_comm_reduce(comm, &reduce, &done), ZN_ERR_INTERNAL);

@@ -283,7 +283,8 @@ static void submit(struct world *w, const zn_gathers *t, int g)
 {
     struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, t->gathers[g].unit},
                                .from = &w->part,
-                               .n_bytes = UNIT_BYTES / N_RANKS};
+                               .n_bytes = UNIT_BYTES / N_RANKS,
+                               .to = zn_extent_of(NULL, UNIT_BYTES)};
     assert_int_equal(zn_comm_gather(w->comm, &gather, &w->done[g]), ZN_OK);
 }
 

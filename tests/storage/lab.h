@@ -80,7 +80,7 @@ static inline zn_status lab_write(zn_storage *s, uint64_t offset, const void *me
     zn_event done;
     zn_clock_init_real(&clock);
     zn_event_init(&done);
-    zn_status status = zn_storage_write(s, offset, memory, n_bytes, NULL, &done);
+    zn_status status = zn_storage_write(s, offset, zn_extent_of(memory, n_bytes), n_bytes, NULL, &done);
     if (status == ZN_OK)
         status = zn_event_wait(&done, &clock);
     zn_event_fini(&done);
@@ -93,7 +93,7 @@ static inline zn_status lab_read(zn_storage *s, uint64_t offset, void *memory, s
     zn_event done;
     zn_clock_init_real(&clock);
     zn_event_init(&done);
-    zn_status status = zn_storage_read(s, offset, memory, n_bytes, NULL, &done);
+    zn_status status = zn_storage_read(s, offset, zn_extent_of(memory, n_bytes), n_bytes, NULL, &done);
     if (status == ZN_OK)
         status = zn_event_wait(&done, &clock);
     zn_event_fini(&done);
@@ -107,8 +107,8 @@ static inline bool lab_round_trip(zn_storage *s, size_t n_bytes)
     unsigned char *memory = lab_memory(n_bytes), *found = lab_memory(n_bytes);
     uint64_t random = 1;
     lab_fill(memory, n_bytes, &random);
-    zn_storage_register(s, memory, n_bytes);
-    zn_storage_register(s, found, n_bytes);
+    zn_storage_register(s, zn_extent_of(memory, n_bytes));
+    zn_storage_register(s, zn_extent_of(found, n_bytes));
     print_message("%s, registered %zu bytes\n", zn_storage_description(s), zn_storage_registered_bytes(s));
     return lab_write(s, 0, memory, n_bytes) == ZN_OK && lab_read(s, 0, found, n_bytes) == ZN_OK &&
            memcmp(memory, found, n_bytes) == 0;

@@ -16,7 +16,7 @@ static void a_request_waits_for_its_event(void **state)
         zn_event_init(&computed);
         zn_event_init(&done);
         memset(memory, 1, ALIGN);
-        OK(zn_storage_write(s, 0, memory, ALIGN, &computed, &done));
+        OK(zn_storage_write(s, 0, zn_extent_of(memory, ALIGN), ALIGN, &computed, &done));
         assert_false(zn_event_poll(&done, 0.02));
         memset(memory, 2, ALIGN); /* the write has not begun: it takes this */
         zn_event_set(&computed, ZN_OK, NULL, 0);
@@ -25,7 +25,7 @@ static void a_request_waits_for_its_event(void **state)
         assert_memory_equal(found, memory, ALIGN);
         /* One that is done already. */
         zn_event_reset(&done);
-        OK(zn_storage_read(s, 0, found + ALIGN, ALIGN, &computed, &done));
+        OK(zn_storage_read(s, 0, zn_extent_of(found + ALIGN, ALIGN), ALIGN, &computed, &done));
         OK(zn_event_wait(&done, &clock_now));
         assert_memory_equal(found + ALIGN, memory, ALIGN);
         zn_storage_destroy(s);
@@ -53,7 +53,7 @@ static void a_request_keeps_to_the_use_of_its_events(void **state)
         zn_event_init(&done);
         alarm(60); /* who waits for ever ends the program */
         for (int i = 0; i < ROUNDS; i++) {
-            OK(zn_storage_write(s, 0, memory, ALIGN, &computed, &done));
+            OK(zn_storage_write(s, 0, zn_extent_of(memory, ALIGN), ALIGN, &computed, &done));
             ended[i] = zn_event_ticket(&done);
             zn_event_set(&computed, ZN_OK, NULL, 0);
             zn_event_reset(&computed);
@@ -86,7 +86,7 @@ static void a_failed_event_fails_the_request(void **state)
             OK(lab_write(s, 0, found, ALIGN));
             if (!late)
                 zn_event_set(&computed, ZN_ERR_NUMERIC, "the sum is no number", 0);
-            OK(zn_storage_write(s, 0, memory, ALIGN, &computed, &done));
+            OK(zn_storage_write(s, 0, zn_extent_of(memory, ALIGN), ALIGN, &computed, &done));
             if (late)
                 zn_event_set(&computed, ZN_ERR_NUMERIC, "the sum is no number", 0);
             FAILS(zn_event_wait(&done, &clock_now), ZN_ERR_NUMERIC, "the sum", "is no number");
@@ -116,7 +116,7 @@ static void the_order_of_events_does_not_matter(void **state)
         for (int i = 0; i < N; i++) {
             zn_event_init(&after[i]);
             zn_event_init(&done[i]);
-            OK(zn_storage_write(s, (uint64_t)i * ALIGN, memory + i * ALIGN, ALIGN, &after[i], &done[i]));
+            OK(zn_storage_write(s, (uint64_t)i * ALIGN, zn_extent_of(memory + i * ALIGN, ALIGN), ALIGN, &after[i], &done[i]));
         }
         OK(lab_write(s, N * ALIGN, memory, ALIGN)); /* waits for none of them */
         for (int i = N - 1; i >= 0; i--) {
@@ -152,9 +152,9 @@ static void a_chain_runs_without_the_caller(void **state)
             zn_event *after = i ? &done[i - 1] : NULL;
             zn_event_init(&done[i]);
             if (i % 2 == 0)
-                OK(zn_storage_read(s, (uint64_t)(i / 2) * BYTES, memory, BYTES, after, &done[i]));
+                OK(zn_storage_read(s, (uint64_t)(i / 2) * BYTES, zn_extent_of(memory, BYTES), BYTES, after, &done[i]));
             else
-                OK(zn_storage_write(s, (uint64_t)(i / 2 + 1) * BYTES, memory, BYTES, after, &done[i]));
+                OK(zn_storage_write(s, (uint64_t)(i / 2 + 1) * BYTES, zn_extent_of(memory, BYTES), BYTES, after, &done[i]));
         }
         OK(zn_event_wait(&done[2 * LINKS - 1], &clock_now));
         memset(memory, 0, BYTES);

@@ -156,7 +156,7 @@ static void a_failure_is_its_requests_alone(void **state)
         for (int i = 0; i < N; i++) {
             memory[i] = lab_memory(BYTES);
             zn_event_init(&done[i]);
-            OK(zn_storage_write(s, (uint64_t)i * BYTES, memory[i], BYTES, NULL, &done[i]));
+            OK(zn_storage_write(s, (uint64_t)i * BYTES, zn_extent_of(memory[i], BYTES), BYTES, NULL, &done[i]));
         }
         for (int i = 0; i < N; i++) {
             assert_int_equal(zn_event_wait(&done[i], &clock), i == 11 ? ZN_ERR_IO : ZN_OK);
@@ -195,7 +195,7 @@ static void a_request_that_is_not_taken_fails_its_event(void **state)
     zn_event done;
     zn_clock clock = {0};
     zn_event_init(&done);
-    FAILS(zn_storage_write(s, BYTES, memory, BLOCK, NULL, &done), ZN_ERR_INTERNAL, "beyond its", "bytes");
+    FAILS(zn_storage_write(s, BYTES, zn_extent_of(memory, BLOCK), BLOCK, NULL, &done), ZN_ERR_INTERNAL, "beyond its", "bytes");
     assert_true(zn_event_poll(&done, 0));
     FAILS(zn_event_wait(&done, &clock), ZN_ERR_INTERNAL, "beyond its", "bytes");
     zn_event_fini(&done);

@@ -50,14 +50,14 @@ static void requests_share_the_device(void **state)
     (void)state;
     struct world w;
     begin(&w);
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 2 * gib, NULL, &w.done[0]), ZN_OK);
-    assert_int_equal(zn_storage_write(w.storage, gib, NULL, gib, NULL, &w.done[1]), ZN_OK);
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 2 * gib), 2 * gib, NULL, &w.done[0]), ZN_OK);
+    assert_int_equal(zn_storage_write(w.storage, gib, zn_extent_of(NULL, gib), gib, NULL, &w.done[1]), ZN_OK);
     assert_true(zn_clock_now(&w.clock) == 0); /* asking does not wait */
     assert_true(moved_at(&w, 0) == 0.5);
     assert_true(moved_at(&w, 1) == 1.0);
     assert_int_equal(zn_event_wait(&w.done[1], &w.clock), ZN_OK);
     assert_true(zn_clock_now(&w.clock) == 1.0 + device.latency);
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 2 * gib, NULL, &w.done[2]), ZN_OK);
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 2 * gib), 2 * gib, NULL, &w.done[2]), ZN_OK);
     assert_true(moved_at(&w, 2) == 1.5 + device.latency); /* the device was idle meanwhile */
     assert_int_equal(zn_storage_bytes_read(w.storage), 4 * gib);
     assert_int_equal(zn_storage_bytes_written(w.storage), gib);
@@ -71,13 +71,13 @@ static void a_late_request_does_not_hold_up_others(void **state)
     struct world w;
     begin(&w);
     zn_event_set(&w.after, ZN_OK, NULL, 2);
-    assert_int_equal(zn_storage_write(w.storage, 0, NULL, 2 * gib, &w.after, &w.done[0]), ZN_OK);
+    assert_int_equal(zn_storage_write(w.storage, 0, zn_extent_of(NULL, 2 * gib), 2 * gib, &w.after, &w.done[0]), ZN_OK);
     assert_true(moved_at(&w, 0) == 3);
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 4 * gib, NULL, &w.done[1]), ZN_OK);
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 4 * gib), 4 * gib, NULL, &w.done[1]), ZN_OK);
     assert_true(moved_at(&w, 1) == 1); /* before it */
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 4 * gib, NULL, &w.done[2]), ZN_OK);
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 4 * gib), 4 * gib, NULL, &w.done[2]), ZN_OK);
     assert_true(moved_at(&w, 2) == 2); /* what is just left before it */
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 4 * gib, NULL, &w.done[3]), ZN_OK);
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 4 * gib), 4 * gib, NULL, &w.done[3]), ZN_OK);
     assert_true(moved_at(&w, 3) == 4); /* after it */
     end(&w);
 }
@@ -88,14 +88,14 @@ static void a_request_is_cut_around_what_is_taken(void **state)
     struct world w;
     begin(&w);
     zn_event_set(&w.after, ZN_OK, NULL, 1);
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 4 * gib, &w.after, &w.done[0]), ZN_OK); /* 1 to 2 */
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 6 * gib, NULL, &w.done[1]), ZN_OK); /* 0 to 1, 2 to 2.5 */
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 4 * gib), 4 * gib, &w.after, &w.done[0]), ZN_OK); /* 1 to 2 */
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 6 * gib), 6 * gib, NULL, &w.done[1]), ZN_OK); /* 0 to 1, 2 to 2.5 */
     assert_true(moved_at(&w, 1) == 2.5);
     zn_event_set(&w.after, ZN_OK, NULL, 1.25);
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 2 * gib, &w.after, &w.done[2]), ZN_OK);
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 2 * gib), 2 * gib, &w.after, &w.done[2]), ZN_OK);
     assert_true(moved_at(&w, 2) == 3);
     zn_event_set(&w.after, ZN_OK, NULL, 8);
-    assert_int_equal(zn_storage_read(w.storage, 0, NULL, 2 * gib, &w.after, &w.done[3]), ZN_OK);
+    assert_int_equal(zn_storage_read(w.storage, 0, zn_extent_of(NULL, 2 * gib), 2 * gib, &w.after, &w.done[3]), ZN_OK);
     assert_true(moved_at(&w, 3) == 8.5);
     end(&w);
 }
@@ -106,11 +106,11 @@ static void a_failed_event_takes_no_time(void **state)
     struct world w;
     begin(&w);
     zn_event_set(&w.after, ZN_ERR_NUMERIC, "not finite", 3);
-    assert_int_equal(zn_storage_write(w.storage, 0, NULL, gib, &w.after, &w.done[0]), ZN_OK);
+    assert_int_equal(zn_storage_write(w.storage, 0, zn_extent_of(NULL, gib), gib, &w.after, &w.done[0]), ZN_OK);
     assert_int_equal(zn_event_wait(&w.done[0], &w.clock), ZN_ERR_NUMERIC);
     assert_string_equal(zn_error_message(), "not finite");
     assert_true(zn_clock_now(&w.clock) == 3);
-    assert_int_equal(zn_storage_write(w.storage, 0, NULL, 2 * gib, NULL, &w.done[1]), ZN_OK);
+    assert_int_equal(zn_storage_write(w.storage, 0, zn_extent_of(NULL, 2 * gib), 2 * gib, NULL, &w.done[1]), ZN_OK);
     assert_true(moved_at(&w, 1) == 4);
     end(&w);
 }

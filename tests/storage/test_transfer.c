@@ -43,12 +43,12 @@ static void ask(struct crowd *c, size_t i)
     uint64_t at = i * region_bytes + r->offset;
     if (r->reading) {
         memset(r->memory, 0xee, r->n_bytes);
-        OK(zn_storage_read(c->storage, at, r->memory, r->n_bytes, NULL, &r->done));
+        OK(zn_storage_read(c->storage, at, zn_extent_of(r->memory, r->n_bytes), r->n_bytes, NULL, &r->done));
         c->n_read += r->n_bytes;
     } else {
         lab_fill(r->memory, r->n_bytes, &c->random);
         memcpy(c->expected + at, r->memory, r->n_bytes);
-        OK(zn_storage_write(c->storage, at, r->memory, r->n_bytes, NULL, &r->done));
+        OK(zn_storage_write(c->storage, at, zn_extent_of(r->memory, r->n_bytes), r->n_bytes, NULL, &r->done));
         c->n_written += r->n_bytes;
     }
     r->pending = true;
@@ -69,9 +69,9 @@ static void check_whole(struct crowd *c)
 static void register_pieces(zn_storage *s, unsigned char *memory, zn_storage_engine engine)
 {
     size_t middle = 16 * region_bytes + 10 * ALIGN, gap = 32 * region_bytes;
-    zn_storage_register(s, memory, middle);
-    zn_storage_register(s, memory + middle, gap - middle);
-    zn_storage_register(s, memory + gap + ALIGN, region_bytes);
+    zn_storage_register(s, zn_extent_of(memory, middle));
+    zn_storage_register(s, zn_extent_of(memory + middle, gap - middle));
+    zn_storage_register(s, zn_extent_of(memory + gap + ALIGN, region_bytes));
     if (engine == ZN_STORAGE_THREADS)
         assert_int_equal(zn_storage_registered_bytes(s), 0);
     else if (zn_storage_registered_bytes(s) != gap + region_bytes)
@@ -189,7 +189,7 @@ static void destroying_waits_for_what_is_under_way(void **state)
         zn_event done[N];
         for (size_t i = 0; i < N; i++) {
             zn_event_init(&done[i]);
-            OK(zn_storage_write(s, i << 20, memory + (i << 20), 1 << 20, NULL, &done[i]));
+            OK(zn_storage_write(s, i << 20, zn_extent_of(memory + (i << 20), 1 << 20), 1 << 20, NULL, &done[i]));
         }
         zn_storage_destroy(s);
         for (size_t i = 0; i < N; i++) {

@@ -154,7 +154,7 @@ static inline zn_device *discrete_create(zn_ledger *ledger, zn_clock *clock, uin
                                              .copy = discrete_copy};
     struct discrete *d = calloc(1, sizeof *d);
     assert_non_null(d);
-    d->device = (zn_device){.ops = &ops, .ledger = ledger, .clock = clock};
+    d->device = (zn_device){.ops = &ops, .space = ZN_SPACE_HOST, .ledger = ledger, .clock = clock};
     assert_int_equal(zn_device_create_cpu(ledger, clock, 1, NULL, &d->inner), ZN_OK);
     if (seed)
         assert_int_equal(zn_stream_create_thread(clock, &d->compute.stream), ZN_OK);

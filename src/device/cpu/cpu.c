@@ -165,7 +165,7 @@ zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads
         free(cpu);
         return zn_fail(ZN_ERR_MEMORY, "no memory for the scratch of %d threads", n_threads);
     }
-    cpu->device = (zn_device){.ops = &cpu_ops, .ledger = ledger, .clock = clock};
+    cpu->device = (zn_device){.ops = &cpu_ops, .space = ZN_SPACE_HOST, .ledger = ledger, .clock = clock};
     cpu->isa = chosen;
     cpu->kernels = kernels_of(chosen);
     *device = &cpu->device;
