@@ -52,7 +52,7 @@ bench: all
 ## install   program, library, headers and manual (PREFIX=/usr/local, DESTDIR=)
 install: configure
 	@cmake -B build -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING >/dev/null
-	@cmake --build build -j $(JOBS) --target zinc zinc_static
+	@cmake --build build -j $(JOBS) --target zinc zinc_shared zinc_archive
 	@DESTDIR=$(DESTDIR) cmake --install build
 
 ## clean     remove everything that was built
