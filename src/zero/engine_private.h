@@ -190,6 +190,9 @@ zn_status squares_of_unit(zn_engine *e, int unit, zn_addr gradient);
 
 /* ---- publish.c ---- */
 
+/* What the device does from now on comes after the update of the unit. */
+zn_status updates_wait_unit(zn_engine *e, int unit);
+
 /* Submits the gather of a unit's working parameters, where whole units are kept, for when it is updated. */
 zn_status publish_unit(zn_engine *e, int unit);
 
@@ -215,8 +218,7 @@ zn_status update_in_backward(zn_engine *e, int unit, zn_addr gradient, zn_event 
 zn_status updates_issue(zn_engine *e, int n);
 zn_status updates_publish(zn_engine *e, int unit);
 
-/* What the device does from now on comes after the update of the unit, or after all updates. */
-zn_status updates_wait_unit(zn_engine *e, int unit);
+/* What the device does from now on comes after all updates. */
 zn_status updates_wait(zn_engine *e);
 
 /* Issues what is left of the updates, and blocks until the updater has nothing to do. */

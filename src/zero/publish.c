@@ -2,6 +2,11 @@
  * and units that stay gathered at stage 3). */
 #include "zero/engine_private.h"
 
+zn_status updates_wait_unit(zn_engine *e, int unit)
+{
+    return e->updates.is_running ? zn_device_wait(e->device, &e->unit_state[unit].updated) : ZN_OK;
+}
+
 zn_status publish_wait(zn_engine *e, int unit)
 {
     struct unit_state *us = &e->unit_state[unit];

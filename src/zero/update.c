@@ -139,11 +139,6 @@ zn_status updates_publish(zn_engine *e, int unit)
     return ZN_OK;
 }
 
-zn_status updates_wait_unit(zn_engine *e, int unit)
-{
-    return e->updates.is_running ? zn_device_wait(e->device, &e->unit_state[unit].updated) : ZN_OK;
-}
-
 zn_status updates_wait(zn_engine *e)
 {
     if (!e->updates.is_running)
