@@ -5,8 +5,10 @@
 
 void zn_module_destroy(zn_module *module)
 {
-    if (module)
-        module->destroy(module);
+    if (!module)
+        return;
+    free(module->adapters);
+    module->destroy(module);
 }
 
 zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,

@@ -26,6 +26,8 @@ struct zn_module {
     int n_segments;
     zn_param *params;
     int n_params;
+    struct zn_adapter *adapters; /* NULL: none. Freed with the module */
+    int n_adapters;
     zn_constant *constants;
     int n_constants;
     int64_t vocabulary;

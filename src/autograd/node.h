@@ -55,6 +55,7 @@ struct zn_node {
         } rope;
         struct zn_attention attention;
         zn_gelu_form gelu;
+        float scale;
         struct zn_head head;
     } as;
 };
@@ -105,6 +106,9 @@ zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor);
  * contributed() adds it to what is there. */
 zn_status tape_contribution(zn_tape *t, zn_tensor *tensor, struct gradient **fresh);
 zn_status tape_contributed(zn_tape *t, zn_tensor *tensor, struct gradient *fresh);
+
+/* The same for kernels that write all their gradients: where none is wanted, `address` is that of a scratch block. */
+zn_status tape_contribution_at(zn_tape *t, zn_tensor *tensor, struct gradient **fresh, zn_addr *address);
 
 /* The contribution is the gradient of another tensor, unchanged. */
 zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *like);

@@ -184,16 +184,12 @@ static zn_status attention_gradients(zn_tape *t, struct zn_node *n, const struct
 static zn_status attention_backward(zn_tape *t, struct zn_node *n)
 {
     struct gradient *d[NODE_INPUTS] = {0};
+    zn_addr at[NODE_INPUTS];
     int n_inputs = n->in[1] ? 3 : 1;
-    for (int i = 0; i < n_inputs; i++) {
-        ZN_TRY(tape_contribution(t, n->in[i], &d[i]));
-        if (!d[i])
-            return zn_fail(ZN_ERR_INTERNAL, "attention: its inputs must come from operators");
-    }
+    for (int i = 0; i < n_inputs; i++)
+        ZN_TRY(tape_contribution_at(t, n->in[i], &d[i], &at[i]));
     const struct zn_attention *how = &n->as.attention;
-    struct operands to = n_inputs == 1
-                             ? side_by_side(how, d[0]->address)
-                             : apart(how, d[0]->address, d[1]->address, d[2]->address);
+    struct operands to = n_inputs == 1 ? side_by_side(how, at[0]) : apart(how, at[0], at[1], at[2]);
     ZN_TRY(attention_gradients(t, n, &to));
     for (int i = 0; i < n_inputs; i++)
         ZN_TRY(tape_contributed(t, n->in[i], d[i]));

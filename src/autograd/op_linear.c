@@ -148,8 +148,7 @@ static zn_status linear_backward(zn_tape *t, struct zn_node *n)
     return input_gradient(t, n, dy);
 }
 
-zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
-                     zn_layout layout)
+static zn_tensor *plain_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias, zn_layout layout)
 {
     static const struct op op = {"linear", linear_forward, linear_backward, false};
     struct zn_node *n = tape_node(t, &op);
@@ -165,4 +164,16 @@ zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_
         dims[i] = x->dims[i];
     dims[x->ndim - 1] = columns_out(n);
     return tape_run(t, n, tape_tensor(t, ZN_F32, x->ndim, dims));
+}
+
+/* A low-rank adapter is a branch beside the weight: y = W x + b + scale × B (A x). */
+zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
+                     zn_layout layout)
+{
+    const struct zn_adapter *adapter = weight->adapter;
+    zn_tensor *y = plain_linear(t, x, weight, bias, layout);
+    if (!adapter)
+        return y;
+    zn_tensor *low = plain_linear(t, x, adapter->a, NULL, ZN_OUT_IN);
+    return zn_add_scaled(t, y, plain_linear(t, low, adapter->b, NULL, ZN_OUT_IN), adapter->scale);
 }

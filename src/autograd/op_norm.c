@@ -23,14 +23,6 @@ static zn_status open_or_scratch(zn_tape *t, const zn_param *param, zn_addr *wan
     return tape_scratch(t, (size_t)param->n_elements * sizeof(float), address);
 }
 
-static zn_status input_gradient(zn_tape *t, zn_tensor *x, struct gradient **wanted,
-                                zn_addr *address)
-{
-    ZN_TRY(tape_contribution(t, x, wanted));
-    *address = gradient_address(*wanted);
-    return *wanted ? ZN_OK : tape_scratch(t, (size_t)x->n_elements * sizeof(float), address);
-}
-
 static zn_status layernorm_forward(zn_tape *t, struct zn_node *n)
 {
     zn_addr weight, bias;
@@ -57,7 +49,7 @@ static zn_status layernorm_backward(zn_tape *t, struct zn_node *n)
     int64_t rows = norm_rows(n), cols = n->param[0]->n_elements;
     zn_addr dy = tape_gradient(t, n->out);
     ZN_TRY(tape_param(t, n->param[0], &weight));
-    ZN_TRY(input_gradient(t, n->in[0], &dx, &dx_at));
+    ZN_TRY(tape_contribution_at(t, n->in[0], &dx, &dx_at));
     ZN_TRY(open_or_scratch(t, n->param[0], &dw, &dw_at));
     ZN_TRY(open_or_scratch(t, n->param[1], &db, &db_at));
     ZN_TRY(tape_scratch(t, 2 * partial_bytes(rows, cols), &partial));
@@ -101,7 +93,7 @@ static zn_status rmsnorm_backward(zn_tape *t, struct zn_node *n)
     int64_t rows = norm_rows(n), cols = n->param[0]->n_elements;
     zn_addr dy = tape_gradient(t, n->out);
     ZN_TRY(tape_param(t, n->param[0], &weight));
-    ZN_TRY(input_gradient(t, n->in[0], &dx, &dx_at));
+    ZN_TRY(tape_contribution_at(t, n->in[0], &dx, &dx_at));
     ZN_TRY(open_or_scratch(t, n->param[0], &dw, &dw_at));
     ZN_TRY(tape_scratch(t, partial_bytes(rows, cols), &partial));
     ZN_TRY(zn_run_rmsnorm_backward(

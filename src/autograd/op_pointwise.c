@@ -1,4 +1,4 @@
-/* Element by element: add, mul, gelu and the gated MLP's silu(gate) × up. */
+/* Element by element: add, with a scale too, mul, gelu and the gated MLP's silu(gate) × up. */
 #include "autograd/node.h"
 
 static zn_status add_forward(zn_tape *t, struct zn_node *n)
@@ -13,6 +13,29 @@ static zn_status add_backward(zn_tape *t, struct zn_node *n)
 {
     ZN_TRY(tape_contribute_same(t, n->in[0], n->out));
     return tape_contribute_same(t, n->in[1], n->out);
+}
+
+static zn_status add_scaled_forward(zn_tape *t, struct zn_node *n)
+{
+    return zn_run_add_scaled(tape_device(t), &(struct zn_add_scaled_args){.y = tape_use(t, n->out),
+                                                                          .a = tape_use(t, n->in[0]),
+                                                                          .b = tape_use(t, n->in[1]),
+                                                                          .n_elements = n->out->n_elements,
+                                                                          .scale = n->as.scale});
+}
+
+static zn_status add_scaled_backward(zn_tape *t, struct zn_node *n)
+{
+    struct gradient *db;
+    ZN_TRY(tape_contribute_same(t, n->in[0], n->out));
+    ZN_TRY(tape_contribution(t, n->in[1], &db));
+    if (!db)
+        return ZN_OK;
+    ZN_TRY(zn_run_add_scaled(tape_device(t), &(struct zn_add_scaled_args){.y = db->address,
+                                                                          .b = tape_gradient(t, n->out),
+                                                                          .n_elements = n->out->n_elements,
+                                                                          .scale = n->as.scale}));
+    return tape_contributed(t, n->in[1], db);
 }
 
 static zn_status multiply(zn_tape *t, zn_addr y, zn_addr a, zn_addr b, int64_t n_elements)
@@ -80,14 +103,12 @@ static zn_status swiglu_forward(zn_tape *t, struct zn_node *n)
 static zn_status swiglu_backward(zn_tape *t, struct zn_node *n)
 {
     struct gradient *d_gate, *d_up;
-    zn_addr dy = tape_gradient(t, n->out);
-    ZN_TRY(tape_contribution(t, n->in[0], &d_gate));
-    ZN_TRY(tape_contribution(t, n->in[1], &d_up));
-    if (!d_gate || !d_up)
-        return zn_fail(ZN_ERR_INTERNAL, "swiglu: both inputs must come from operators");
+    zn_addr gate_at, up_at, dy = tape_gradient(t, n->out);
+    ZN_TRY(tape_contribution_at(t, n->in[0], &d_gate, &gate_at));
+    ZN_TRY(tape_contribution_at(t, n->in[1], &d_up, &up_at));
     ZN_TRY(zn_run_swiglu_backward(
-        tape_device(t), &(struct zn_swiglu_backward_args){.d_gate = d_gate->address,
-                                                          .d_up = d_up->address,
+        tape_device(t), &(struct zn_swiglu_backward_args){.d_gate = gate_at,
+                                                          .d_up = up_at,
                                                           .dy = dy,
                                                           .gate = tape_use(t, n->in[0]),
                                                           .up = tape_use(t, n->in[1]),
@@ -96,20 +117,33 @@ static zn_status swiglu_backward(zn_tape *t, struct zn_node *n)
     return tape_contributed(t, n->in[1], d_up);
 }
 
-static zn_tensor *run_two(zn_tape *t, const struct op *op, zn_tensor *a, zn_tensor *b)
+static struct zn_node *node_of_two(zn_tape *t, const struct op *op, zn_tensor *a, zn_tensor *b)
 {
     struct zn_node *n = tape_node(t, op);
     n->in[0] = a;
     n->in[1] = b;
     if (a->n_elements != b->n_elements)
         tape_fail(t, op->name, "its inputs have different shapes");
-    return tape_run(t, n, tape_tensor(t, ZN_F32, a->ndim, a->dims));
+    return n;
+}
+
+static zn_tensor *run_two(zn_tape *t, const struct op *op, zn_tensor *a, zn_tensor *b)
+{
+    return tape_run(t, node_of_two(t, op, a, b), tape_tensor(t, ZN_F32, a->ndim, a->dims));
 }
 
 zn_tensor *zn_add(zn_tape *t, zn_tensor *a, zn_tensor *b)
 {
     static const struct op op = {"add", add_forward, add_backward, false};
     return run_two(t, &op, a, b);
+}
+
+zn_tensor *zn_add_scaled(zn_tape *t, zn_tensor *a, zn_tensor *b, float scale)
+{
+    static const struct op op = {"add_scaled", add_scaled_forward, add_scaled_backward, false};
+    struct zn_node *n = node_of_two(t, &op, a, b);
+    n->as.scale = scale;
+    return tape_run(t, n, tape_tensor(t, ZN_F32, a->ndim, a->dims));
 }
 
 zn_tensor *zn_mul(zn_tape *t, zn_tensor *a, zn_tensor *b)

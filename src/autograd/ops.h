@@ -12,7 +12,7 @@ zn_tensor *zn_embedding(zn_tape *t, zn_tensor *ids, const zn_param *table,
 /* How a weight matrix is stored: the hub's GPT-2 files are (in,out). */
 typedef enum zn_layout { ZN_OUT_IN, ZN_IN_OUT } zn_layout;
 
-/* (…,in) → (…,out) */
+/* (…,in) → (…,out), with the branch of the weight's adapter where it has one. */
 zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
                      zn_layout layout);
 
@@ -46,6 +46,7 @@ zn_tensor *zn_gelu(zn_tape *t, zn_tensor *x, zn_gelu_form form);
 zn_tensor *zn_swiglu(zn_tape *t, zn_tensor *gate, zn_tensor *up);
 
 zn_tensor *zn_add(zn_tape *t, zn_tensor *a, zn_tensor *b);
+zn_tensor *zn_add_scaled(zn_tape *t, zn_tensor *a, zn_tensor *b, float scale); /* a + scale × b */
 zn_tensor *zn_mul(zn_tape *t, zn_tensor *a, zn_tensor *b);
 
 /* The output layer with cross-entropy: x (B,T,C), weight (V,C), targets (B,T) int32 with -1 for

@@ -400,6 +400,13 @@ zn_status tape_contributed(zn_tape *t, zn_tensor *tensor, struct gradient *fresh
     return ZN_OK;
 }
 
+zn_status tape_contribution_at(zn_tape *t, zn_tensor *tensor, struct gradient **fresh, zn_addr *address)
+{
+    ZN_TRY(tape_contribution(t, tensor, fresh));
+    *address = gradient_address(*fresh);
+    return *fresh ? ZN_OK : tape_scratch(t, (size_t)tensor->n_elements * sizeof(float), address);
+}
+
 zn_status tape_contribute_same(zn_tape *t, zn_tensor *tensor, const zn_tensor *like)
 {
     if (!tensor->wants_gradient || !like->gradient)

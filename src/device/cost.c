@@ -55,6 +55,16 @@ static cost fill_normal_cost(const struct zn_fill_normal_args *a)
     return floats(1, a->n_elements);
 }
 
+static cost fill_uniform_cost(const struct zn_fill_uniform_args *a)
+{
+    return floats(1, a->n_elements);
+}
+
+static cost add_scaled_cost(const struct zn_add_scaled_args *a)
+{
+    return floats(a->a ? 3 : 2, a->n_elements);
+}
+
 static cost add_cost(const struct zn_add_args *a)
 {
     return floats(3, a->n_elements);

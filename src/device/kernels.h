@@ -28,7 +28,9 @@
     X(cast)                                                                                        \
     X(fill)                                                                                        \
     X(fill_normal)                                                                                 \
+    X(fill_uniform)                                                                                \
     X(add)                                                                                         \
+    X(add_scaled)                                                                                  \
     X(mul)                                                                                         \
     X(round)                                                                                       \
     X(gemm)                                                                                        \
@@ -99,6 +101,21 @@ struct zn_fill_normal_args {
     int64_t first, n_elements;
     uint64_t key;
     float stddev;
+};
+
+/* dst[i] = bound × (2 × uniform(key, first + i) - 1), in the same way. */
+struct zn_fill_uniform_args {
+    zn_addr dst;
+    int64_t first, n_elements;
+    uint64_t key;
+    float bound;
+};
+
+/* y[i] = a[i] + scale × b[i], both rounded; without a (0) scale × b[i]. y may be a or b. */
+struct zn_add_scaled_args {
+    zn_addr y, a, b;
+    int64_t n_elements;
+    float scale;
 };
 
 /* y[i] = a[i] + b[i]; y may be a or b. */

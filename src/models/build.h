@@ -13,7 +13,7 @@ struct param_list {
 };
 
 /* Declares a parameter and returns its index. dims ends with 0. */
-int param_add(struct param_list *list, int segment, zn_init init, float stddev,
+int param_add(struct param_list *list, int segment, zn_init init, float spread,
               const int64_t *dims, const char *format, ...) ZN_PRINTF(6, 7);
 
 /* The pointer of a declared parameter, NULL for index < 0. */

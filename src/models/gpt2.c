@@ -181,6 +181,7 @@ zn_status gpt2_create(zn_json *config, int64_t max_seq_len, zn_model *model)
     model->n_layers = g->layers;
     model->hidden = g->hidden;
     model->optional_prefix = "transformer.";
+    model->is_in_out = true;
     return ZN_OK;
 undo_model:
     gpt2_destroy(&g->module);

@@ -91,7 +91,7 @@ int64_t zn_model_n_elements(const zn_model *model)
     return sum;
 }
 
-int param_add(struct param_list *list, int segment, zn_init init, float stddev,
+int param_add(struct param_list *list, int segment, zn_init init, float spread,
               const int64_t *dims, const char *format, ...)
 {
     if (list->status != ZN_OK)
@@ -110,7 +110,7 @@ int param_add(struct param_list *list, int segment, zn_init init, float stddev,
     *p = (zn_param){.index = list->n_params,
                     .segment = segment,
                     .init = init,
-                    .stddev = stddev,
+                    .spread = spread,
                     .n_elements = 1};
     va_list args;
     va_start(args, format);

@@ -13,10 +13,11 @@ typedef struct zn_model {
     int64_t n_layers, hidden;
     const char *optional_prefix; /* some folders leave this off their tensor names; or NULL */
     bool tied;                   /* the head is the embedding */
+    bool is_in_out;              /* weights of linear layers are stored (in, out) */
     bool has_dropout;            /* the config asks for it; it is never applied */
 } zn_model;
 
-/* Reads config.json's root. max_time is the longest sequence that will be run, 0 for
+/* Reads config.json's root. max_seq_len is the longest sequence that will be run, 0 for
  * max_positions. What is not supported is refused by name. The caller destroys. */
 zn_status zn_model_create(zn_json *config, int64_t max_seq_len, zn_model **model);
 void zn_model_destroy(zn_model *model);

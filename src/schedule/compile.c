@@ -21,7 +21,7 @@ void zn_engine_plan_fini(zn_engine_plan *plan)
 zn_status zn_compile_units(const struct zn_params *params, const struct zn_engine_options *o, int n_ranks, zn_units *units)
 {
     return zn_units_init(units, params,
-                         &(struct zn_units_options){.type = o->type,
+                         &(struct zn_units_options){.type = o->trains_fp32 ? ZN_F32 : o->type,
                                                     .n_ranks = n_ranks,
                                                     .tile_bytes = o->tile_bytes,
                                                     .frozen_type = o->trains ? o->frozen_type : o->type,

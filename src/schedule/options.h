@@ -22,6 +22,7 @@ struct zn_engine_options {
     bool evaluates; /* a training engine that also evaluates */
     int stage;      /* 0 … 3 */
     zn_dtype type;  /* working precision: of parameters, and of gradients between ranks; else that of parameters alone */
+    bool trains_fp32; /* trained parameters and their gradients are fp32 whatever the working precision: adapters */
     bool reduce_every; /* gradients are reduced every micro-batch (always at stages 2 and 3) */
     int64_t micro_batch, seq_len; /* of this rank; the most tokens a sequence has */
     bool has_examples;         /* batches say where the examples of a sequence begin, and may be shorter than `seq_len` */

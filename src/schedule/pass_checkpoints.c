@@ -8,7 +8,7 @@ enum { ALIGNMENT = 4096 };
 
 size_t checkpoint_bytes(const struct zn_ground *g)
 {
-    return zn_round_up((size_t)g->trace->checkpoint_elements * zn_dtype_bytes(g->placement->type), ALIGNMENT);
+    return zn_round_up((size_t)g->trace->checkpoint_elements * zn_dtype_bytes(g->placement->activation_type), ALIGNMENT);
 }
 
 static bool is_swapped(const struct checkpoint_pass *p)

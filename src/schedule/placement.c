@@ -61,7 +61,7 @@ static void place_gradients(const struct zn_engine_options *o, struct zn_placeme
     p->offloads_gradients = o->is_discrete && tier != ZN_TIER_DEVICE;
     bool is_whole = (o->stage < 2 || p->n_ranks == 1) && !is_nvme(tier) && !p->offloads_gradients;
     p->gradients = (struct zn_home){form_of(is_whole), tier, p->offloads_gradients};
-    p->reduces_gradients = p->n_ranks > 1 || o->type != ZN_F32;
+    p->reduces_gradients = p->n_ranks > 1 || p->type != ZN_F32;
     p->has_slots = is_nvme(tier) || p->offloads_gradients || (p->reduces_gradients && (!is_whole || o->reduce_every));
     p->accumulates = o->accumulate > 1 && !o->vertical;
     p->reduces_every = o->reduce_every;
@@ -72,7 +72,7 @@ static void place_states(const struct zn_engine_options *o, struct zn_placement 
     bool on_host = p->returns_parameters || p->copies_parameters;
     p->states = (struct zn_home){form_of(o->stage < 1 || p->n_ranks == 1), o->offload.optimizer, on_host};
     p->is_delayed = o->delay_after >= 0;
-    p->has_master = o->trains && (o->type != ZN_F32 || p->returns_parameters || p->is_delayed);
+    p->has_master = o->trains && (p->type != ZN_F32 || p->returns_parameters || p->is_delayed);
     p->state_bytes = (o->trains ? zn_optimizer_bytes(o->optimizer) : 0) + (p->has_master ? sizeof(float) : 0);
     p->updates_in_backward = o->in_backward;
     p->updates_beside = zn_placement_wants_host(o) && !o->in_backward && (waits_for_drives(&o->offload) || on_host);
@@ -85,7 +85,8 @@ zn_status zn_placement_resolve(const struct zn_engine_options *o, int n_ranks, s
     if (o->trains)
         ZN_TRY(zn_optimizer_check(o->optimizer));
     struct zn_placement p = {.n_ranks = n_ranks,
-                             .type = o->type,
+                             .type = o->trains_fp32 ? ZN_F32 : o->type,
+                             .activation_type = o->type,
                              .frozen_type = o->trains ? o->frozen_type : o->type,
                              .trains = o->trains,
                              .is_discrete = o->is_discrete};

@@ -25,7 +25,8 @@ enum { ZN_CHUNK_ELEMENTS = 1 << 18, ZN_PIPELINE_BUFFERS = 4 };
 
 struct zn_placement {
     int n_ranks;
-    zn_dtype type;              /* of working values of trained units */
+    zn_dtype type;              /* of working values of trained units, and of their gradients between ranks */
+    zn_dtype activation_type;   /* of what lies between segments */
     zn_dtype frozen_type;       /* … and of the others */
     struct zn_home parameters;  /* working values */
     struct zn_home gradients;   /* sums over ranks; whole: also where they are written */

@@ -86,23 +86,24 @@ static void end_unit(zn_units *units, int first_part, int64_t end, const struct 
 }
 
 /* Those that stay whole, trained or frozen. */
-static void lay_out_whole(zn_units *units, const zn_param *params, int n_params, const struct zn_units_options *o, bool frozen,
+static void lay_out_whole(zn_units *units, const zn_param *const *params, int n_params, const struct zn_units_options *o, bool frozen,
                           struct ends *ends)
 {
     int first_part = units->n_parts;
     int64_t at = *end_of(ends, frozen);
     for (int i = 0; i < n_params; i++) {
-        if (is_tiled(units, &params[i]) || is_frozen(o, &params[i]) != frozen)
+        const zn_param *p = params[i];
+        if (is_tiled(units, p) || is_frozen(o, p) != frozen)
             continue;
-        units->first_part[params[i].index] = units->n_parts;
-        add_part(units, &params[i], 0, params[i].dims[0], &at);
+        units->first_part[p->index] = units->n_parts;
+        add_part(units, p, 0, p->dims[0], &at);
     }
     if (units->n_parts > first_part)
         end_unit(units, first_part, at, o, frozen, ends);
 }
 
 /* The parameters of one segment: first those that stay whole, in a unit of trained and one of frozen ones, then each tile. */
-static void lay_out_segment(zn_units *units, const zn_param *params, int n_params, const struct zn_units_options *o,
+static void lay_out_segment(zn_units *units, const zn_param *const *params, int n_params, const struct zn_units_options *o,
                             struct ends *ends)
 {
     int n_units = units->n_units;
@@ -111,7 +112,7 @@ static void lay_out_segment(zn_units *units, const zn_param *params, int n_param
     if (units->n_units - n_units == 2)
         units->units[n_units].joins_next = true;
     for (int i = 0; i < n_params; i++) {
-        const zn_param *p = &params[i];
+        const zn_param *p = params[i];
         if (!is_tiled(units, p))
             continue;
         units->first_part[p->index] = units->n_parts;
@@ -160,24 +161,48 @@ static zn_status alloc_lists(zn_units *units, const struct zn_params *params, co
     return ZN_OK;
 }
 
+/* The parameters sorted by segment, each segment's in the order of the list. */
+static zn_status sort_by_segment(const struct zn_params *params, const zn_param ***sorted, int **first)
+{
+    int n_segments = params->n_segments;
+    const zn_param **list = calloc((size_t)params->n_params + 1, sizeof *list);
+    int *begin = calloc((size_t)n_segments + 1, sizeof *begin);
+    *sorted = list;
+    *first = begin;
+    if (!list || !begin)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the units of %d parameters", params->n_params);
+    for (int i = 0; i < params->n_params; i++)
+        if (params->params[i].segment < 0 || params->params[i].segment >= n_segments)
+            return zn_fail(ZN_ERR_INTERNAL, "'%s' is in no segment of the model", params->params[i].name);
+        else
+            begin[params->params[i].segment + 1]++;
+    for (int s = 0; s < n_segments; s++)
+        begin[s + 1] += begin[s];
+    for (int i = 0; i < params->n_params; i++) /* begin[s] moves to the end of segment s … */
+        list[begin[params->params[i].segment]++] = &params->params[i];
+    for (int s = n_segments; s > 0; s--) /* … and back to its beginning */
+        begin[s] = begin[s - 1];
+    begin[0] = 0;
+    return ZN_OK;
+}
+
 zn_status zn_units_init(zn_units *units, const struct zn_params *params, const struct zn_units_options *options)
 {
+    const zn_param **sorted = NULL;
+    int *first = NULL;
+    struct ends ends = {0};
     *units = (zn_units){.n_ranks = options->n_ranks};
     zn_status status = alloc_lists(units, params, options);
-    struct ends ends = {0};
-    int i = 0;
-    for (int s = 0; s < params->n_segments && status == ZN_OK; s++) {
-        int first = i;
-        while (i < params->n_params && params->params[i].segment == s)
-            i++;
-        lay_out_segment(units, &params->params[first], i - first, options, &ends);
-    }
-    if (status == ZN_OK && i != params->n_params)
-        status = zn_fail(ZN_ERR_INTERNAL, "the model's parameters are not in the order of segments");
+    if (status == ZN_OK)
+        status = sort_by_segment(params, &sorted, &first);
+    for (int s = 0; s < params->n_segments && status == ZN_OK; s++)
+        lay_out_segment(units, sorted + first[s], first[s + 1] - first[s], options, &ends);
     if (status == ZN_OK)
         place_frozen(units, &ends);
-    if (status != ZN_OK)
+    else
         zn_units_fini(units);
+    free(sorted);
+    free(first);
     return status;
 }
 

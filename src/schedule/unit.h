@@ -53,7 +53,7 @@ typedef struct zn_units {
     int64_t n_trained;  /* of trained ones */
 } zn_units;
 
-/* The parameters of a model, in the order of its segments. */
+/* The parameters of a model. */
 struct zn_params {
     const zn_param *params;
     int n_params, n_segments;

@@ -8,9 +8,17 @@
 
 enum { ZN_MAX_DIMS = 4, ZN_PARAM_NAME = 128 };
 
-typedef enum zn_init { ZN_INIT_NORMAL, ZN_INIT_ONES, ZN_INIT_ZEROS } zn_init;
+typedef enum zn_init { ZN_INIT_NORMAL, ZN_INIT_ONES, ZN_INIT_ZEROS, ZN_INIT_UNIFORM } zn_init;
 
-typedef struct zn_param {
+typedef struct zn_param zn_param;
+
+/* A low-rank adapter of a weight (LoRA): the linear operator gives W x + scale × B A x. */
+struct zn_adapter {
+    const zn_param *a, *b; /* (rank, in) and (out, rank) */
+    float scale;
+};
+
+struct zn_param {
     char name[ZN_PARAM_NAME]; /* as in the hub's files */
     int index;                /* in the module's list */
     int segment;              /* the first that uses it */
@@ -18,8 +26,9 @@ typedef struct zn_param {
     int64_t dims[ZN_MAX_DIMS];
     int64_t n_elements;
     zn_init init;
-    float stddev; /* of ZN_INIT_NORMAL */
+    float spread; /* ZN_INIT_NORMAL: the standard deviation; ZN_INIT_UNIFORM: values lie in (−spread, spread) */
     bool stays_whole; /* its operator cannot take it in tiles */
-} zn_param;
+    const struct zn_adapter *adapter; /* of a weight; NULL: none */
+};
 
 #endif

@@ -46,7 +46,7 @@ static zn_status build(zn_engine *e)
 {
     ZN_TRY(check_world(e));
     ZN_TRY(init_units(e));
-    ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, e->placement->type, &e->tape));
+    ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, e->placement->activation_type, &e->tape));
     if (!e->placement->trains)
         zn_tape_keep_fp32(e->tape);
     if (needs_updater(e))

@@ -159,7 +159,7 @@ static zn_status convert(zn_engine *e, zn_addr to, zn_dtype to_type, zn_addr fro
 static zn_status run(zn_engine *e, const struct zn_instr *i)
 {
     zn_device *device = i->flags & ZN_ON_HOST ? e->host : e->device;
-    zn_dtype type = e->placement->type;
+    zn_dtype type = e->placement->activation_type;
     switch ((zn_op)i->op) {
     case ZN_OP_WAIT:
     case ZN_OP_AWAIT:

@@ -16,8 +16,8 @@ static zn_status update_part(zn_engine *e, const struct zn_part *part, const str
     const zn_param *p = &e->module->params[part->param];
     struct zn_update u = {.param = offset_by(chunk->param, at, sizeof(float)),
                           .grad = offset_by(chunk->grad, at, sizeof(float)),
-                          .copy = o->type != ZN_F32 ? offset_by(chunk->copy, at, width_of_params(e)) : 0,
-                          .copy_type = o->type,
+                          .copy = e->placement->type != ZN_F32 ? offset_by(chunk->copy, at, width_of_params(e)) : 0,
+                          .copy_type = e->placement->type,
                           .n_elements = n,
                           .t = e->updates.n_made,
                           .lr = update->lr,

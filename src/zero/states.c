@@ -204,7 +204,13 @@ static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const 
                                                                         .first = first,
                                                                         .n_elements = run->n,
                                                                         .key = zn_random_key(seed, p->name),
-                                                                        .stddev = p->stddev}));
+                                                                        .stddev = p->spread}));
+    else if (p->init == ZN_INIT_UNIFORM)
+        ZN_TRY(zn_run_fill_uniform(device, &(struct zn_fill_uniform_args){.dst = at,
+                                                                          .first = first,
+                                                                          .n_elements = run->n,
+                                                                          .key = zn_random_key(seed, p->name),
+                                                                          .bound = p->spread}));
     else
         ZN_TRY(zn_run_fill(device, &(struct zn_fill_args){
                                        .dst = at, .n_elements = run->n, .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f}));

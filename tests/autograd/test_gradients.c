@@ -66,6 +66,29 @@ static void check_linear(zn_layout layout, bool has_bias)
     check(lab, run_linear);
 }
 
+/* With a branch of low rank beside the weight. */
+static void check_adapter(zn_layout layout)
+{
+    enum { IN = 4, OUT = 5, RANK = 2 };
+    struct lab *lab = lab_create(B, T);
+    lab->layout = layout;
+    lab_param(lab, "x", DIMS(ROWS, IN), 0, 1);
+    lab_param(lab, "weight", layout == ZN_OUT_IN ? DIMS(OUT, IN) : DIMS(IN, OUT), 0, 1);
+    lab_param(lab, "bias", DIMS(OUT), 0, 1);
+    lab_param(lab, "a", DIMS(RANK, IN), 0, 1);
+    lab_param(lab, "b", DIMS(OUT, RANK), 0, 1);
+    const struct zn_adapter adapter = {.a = lab_at(lab, 3), .b = lab_at(lab, 4), .scale = 1.75f};
+    lab->params[1].param.adapter = &adapter;
+    check(lab, run_linear);
+}
+
+static void linear_with_an_adapter(void **state)
+{
+    (void)state;
+    check_adapter(ZN_OUT_IN);
+    check_adapter(ZN_IN_OUT);
+}
+
 static void linear_out_in(void **state)
 {
     (void)state;
@@ -310,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(embedding),
         cmocka_unit_test(embedding_with_positions),
+        cmocka_unit_test(linear_with_an_adapter),
         cmocka_unit_test(linear_out_in),
         cmocka_unit_test(linear_out_in_with_bias),
         cmocka_unit_test(linear_in_out),

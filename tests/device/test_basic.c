@@ -123,6 +123,52 @@ static void round_to_another_type_is_refused(void **state)
     assert_non_null(strstr(zn_error_message(), "fp32"));
 }
 
+static void add_scaled_rounds_twice(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < COUNT(sizes); s++) {
+        int64_t n = sizes[s];
+        float *a = new_normal(n, 3), *b = new_normal(n, 4), *y = new_floats(n), *scaled = new_floats(n);
+        struct zn_add_scaled_args both = {ADDRESS(y), ADDRESS(a), ADDRESS(b), n, 0.3f};
+        struct zn_add_scaled_args alone = {ADDRESS(scaled), 0, ADDRESS(b), n, 0.3f};
+        run_everywhere(ZN_KERNEL_add_scaled, &both, &(struct output){y, (size_t)n * sizeof *y}, 1);
+        run_everywhere(ZN_KERNEL_add_scaled, &alone, &(struct output){scaled, (size_t)n * sizeof *y}, 1);
+        for (int64_t i = 0; i < n; i++) {
+            volatile float product = 0.3f * b[i]; /* not contracted with the sum */
+            assert_true(scaled[i] == product && y[i] == a[i] + product);
+        }
+        free(a);
+        free(b);
+        free(y);
+        free(scaled);
+    }
+}
+
+static void fill_uniform_fills_its_range(void **state)
+{
+    (void)state;
+    enum { N = 1000003, CUT = 70001 };
+    float *x = new_floats(N), *part = new_floats(N - CUT);
+    struct zn_fill_uniform_args a = {ADDRESS(x), 5, N, zn_random_key(1, "lora_A"), 0.25f};
+    run_everywhere(ZN_KERNEL_fill_uniform, &a, &(struct output){x, N * sizeof *x}, 1);
+    double mean = 0, square = 0, least = 1, most = -1;
+    for (int i = 0; i < N; i++) {
+        double v = (double)x[i] / 0.25;
+        mean += v / N;
+        square += v * v / N;
+        least = fmin(least, v);
+        most = fmax(most, v);
+    }
+    assert_near(mean, 0, 5 / sqrt(3.0 * N), "mean", 0);
+    assert_near(square, 1.0 / 3, 5 * sqrt(4.0 / 45 / N), "variance", 0);
+    assert_true(least >= -1 && least < -0.9999 && most <= 1 && most > 0.9999);
+    a = (struct zn_fill_uniform_args){ADDRESS(part), 5 + CUT, N - CUT, a.key, 0.25f};
+    assert_int_equal(run_on(NULL, 2, ZN_KERNEL_fill_uniform, &a), ZN_OK);
+    assert_memory_equal(part, x + CUT, (N - CUT) * sizeof *x);
+    free(x);
+    free(part);
+}
+
 static void fill_normal_has_the_moments(void **state)
 {
     (void)state;
@@ -178,6 +224,8 @@ int main(void)
         cmocka_unit_test(add_and_mul_are_exact_and_may_be_in_place),
         cmocka_unit_test(round_is_a_cast_there_and_back),
         cmocka_unit_test(round_to_another_type_is_refused),
+        cmocka_unit_test(add_scaled_rounds_twice),
+        cmocka_unit_test(fill_uniform_fills_its_range),
         cmocka_unit_test(fill_normal_has_the_moments),
         cmocka_unit_test(fill_normal_does_not_depend_on_cuts),
     };

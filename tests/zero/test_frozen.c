@@ -44,11 +44,11 @@ static void close_fixture(struct fixture *f)
     zn_json_destroy(f->config);
 }
 
-static void train(const struct fixture *f, const char *precision, int stage, int n_ranks)
+static void train_frozen(const char *folder, const char *precision, int stage, int n_ranks, const char *const *patterns, size_t n_patterns)
 {
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = f->folder;
+    o.model = folder;
     o.data = data;
     o.n_data = 1;
     o.output = output;
@@ -62,9 +62,14 @@ static void train(const struct fixture *f, const char *precision, int stage, int
     o.prefetch_bytes = 0;
     o.persist_below = 0;
     o.keep = 0;
-    o.freeze = &f->pattern;
-    o.n_freeze = 1;
+    o.freeze = patterns;
+    o.n_freeze = n_patterns;
     assert_int_equal(train_on_ranks(&o, n_ranks), ZN_OK);
+}
+
+static void train(const struct fixture *f, const char *precision, int stage, int n_ranks)
+{
+    train_frozen(f->folder, precision, stage, n_ranks, &f->pattern, 1);
 }
 
 static zn_units units_of(const struct fixture *f, zn_dtype type, int n_ranks)
@@ -129,6 +134,24 @@ static void weights_but_not_biases(void **state)
 {
     (void)state;
     check_all(ZN_TEST_DATA "/parity/gpt2", ZN_F32, "*.weight");
+}
+
+/* One input of attention, or of the gated MLP, then wants a gradient and the others do not. The bits are the same at every stage. */
+static void one_projection_alone(void **state)
+{
+    (void)state;
+    static const char *const but_q[] = {"*embed*", "*norm*", "*k_proj*", "*v_proj*", "*o_proj*", "*mlp*", "lm_head*"};
+    static const char *const but_gate[] = {"*embed*", "*norm*", "*self_attn*", "*up_proj*", "*down_proj*", "lm_head*"};
+    for (int i = 0; i < 2; i++) {
+        train_frozen(ZN_TEST_DATA "/parity/qwen3", "fp32", 0, 2, i ? but_gate : but_q, i ? 6 : 7);
+        char *base = losses_of(output);
+        assert_true(last_number(output, "grad_norm") > 0);
+        train_frozen(ZN_TEST_DATA "/parity/qwen3", "fp32", 3, 2, i ? but_gate : but_q, i ? 6 : 7);
+        char *partitioned = losses_of(output);
+        assert_string_equal(base, partitioned);
+        free(base);
+        free(partitioned);
+    }
 }
 
 static int count_points(const zn_engine_plan *plan, zn_point_kind kind)
@@ -196,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_alone),
         cmocka_unit_test(weights_but_not_biases),
+        cmocka_unit_test(one_projection_alone),
         cmocka_unit_test(nothing_below_is_computed_in_backward),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -179,6 +179,21 @@ zn_status ZN_K(fill_normal)(const struct zn_cpu *cpu, const void *args)
     return ZN_OK;
 }
 
+static void fill_uniform_range(const void *args, int64_t begin, int64_t end)
+{
+    const struct zn_fill_uniform_args *a = args;
+    float *dst = zn_floats(a->dst);
+    for (int64_t i = begin; i < end; i++)
+        dst[i] = (float)((double)a->bound * (2 * zn_random_uniform(a->key, (uint64_t)(a->first + i)) - 1));
+}
+
+zn_status ZN_K(fill_uniform)(const struct zn_cpu *cpu, const void *args)
+{
+    const struct zn_fill_uniform_args *a = args;
+    zn_for_ranges(cpu, a->n_elements, fill_uniform_range, a);
+    return ZN_OK;
+}
+
 /* `omp simd` and not restrict where an output may be an input: no element depends on another. */
 static void add_range(const void *args, int64_t begin, int64_t end)
 {
@@ -193,6 +208,28 @@ static void add_range(const void *args, int64_t begin, int64_t end)
 zn_status ZN_K(add)(const struct zn_cpu *cpu, const void *args)
 {
     zn_for_ranges(cpu, ((const struct zn_add_args *)args)->n_elements, add_range, args);
+    return ZN_OK;
+}
+
+static void add_scaled_range(const void *args, int64_t begin, int64_t end)
+{
+    const struct zn_add_scaled_args *s = args;
+    const float *a = zn_floats(s->a), *b = zn_floats(s->b);
+    float *y = zn_floats(s->y), scale = s->scale;
+    if (!a) {
+#pragma omp simd
+        for (int64_t i = begin; i < end; i++)
+            y[i] = scale * b[i];
+        return;
+    }
+#pragma omp simd
+    for (int64_t i = begin; i < end; i++)
+        y[i] = a[i] + scale * b[i];
+}
+
+zn_status ZN_K(add_scaled)(const struct zn_cpu *cpu, const void *args)
+{
+    zn_for_ranges(cpu, ((const struct zn_add_scaled_args *)args)->n_elements, add_scaled_range, args);
     return ZN_OK;
 }
 
