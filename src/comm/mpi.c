@@ -35,7 +35,7 @@ static void end(struct worker *w, bool failed)
     w->network = NULL;
     if (!failed)
         MPI_Finalize();
-    else if (atomic_load(&w->node.failed_first))
+    else if (atomic_load(&w->job.failed_first))
         atexit(abort_at_exit);
 }
 
@@ -92,7 +92,7 @@ static zn_status share_control(struct worker *w, MPI_Comm local)
         struct comm_vote vote;
         struct memory_offer memory;
     } made = {.memory.fd = -1};
-    size_t n_bytes = node_control_bytes(w->node.n_local);
+    size_t n_bytes = worker_control_bytes(w->node.n_local);
     unsigned char *address = NULL;
     if (w->node.me == 0)
         made.vote =
@@ -105,7 +105,8 @@ static zn_status share_control(struct worker *w, MPI_Comm local)
     MPI_Barrier(local); /* all have mapped it */
     if (w->node.me == 0)
         memory_close(&made.memory);
-    w->node.control = (struct comm_control *)address;
+    if (status == ZN_OK)
+        worker_use_control(w, address);
     return status;
 }
 
@@ -144,7 +145,7 @@ static zn_status watch_peers(struct worker *w)
         w->pids[i] = pids[w->ranks[i]];
         watched[i] = (int)syscall(SYS_pidfd_open, w->pids[i], 0); /* -1 on old kernels */
     }
-    w->node.watched = watched;
+    w->job.watched = watched;
     free(pids);
     return ZN_OK;
 }

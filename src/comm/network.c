@@ -72,8 +72,8 @@ static void hear(void *context)
         return;
     if (MPI_Test(&net->failure, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there)
         return;
-    node_fail(net->node, (zn_status)net->heard.status, net->heard.text);
-    atomic_store(&net->node->failed_first, false);
+    job_hear(net->node->job, (zn_status)net->heard.status, net->heard.text);
+    node_wake(net->node);
 }
 
 static zn_status await(comm_network *net, MPI_Request *requests, int n)
@@ -87,12 +87,12 @@ static zn_status await(comm_network *net, MPI_Request *requests, int n)
         if (done)
             return ZN_OK;
         hear(net);
-        ZN_TRY(node_check(net->node));
+        ZN_TRY(job_check(net->node->job));
         sleep_seconds(nap);
         since_look += nap;
         nap = nap * 2 < 1e-3 ? nap * 2 : 1e-3;
         if (since_look * 1e3 >= LOOK_AROUND_MS) {
-            node_look_for_dead(net->node);
+            job_look_for_dead(net->node->job);
             since_look = 0;
         }
     }
@@ -205,7 +205,7 @@ static zn_status compare(comm_network *net)
         zn_status status =
             node_disagree(net->rank, &net->asked, net->leaders[i], &net->asked_there[i]);
         node_fail(net->node, status, zn_error_message());
-        return node_check(net->node);
+        return job_check(net->node->job);
     }
     return ZN_OK;
 }
@@ -283,7 +283,7 @@ void network_give_up(comm_network *net, bool tell)
         cancel(net->receives[i], net->n_remote);
     if (!tell)
         return;
-    net->told = comm_vote(node_check(net->node));
+    net->told = comm_vote(job_check(net->node->job));
     for (int i = 0; i < net->n_remote; i++)
         MPI_Isend(&net->told, sizeof net->told, MPI_BYTE, net->remote[i], TAG_FAILURE, net->comm, &net->tells[i]);
     drain(net->tells, net->n_remote, GIVE_UP_MS); /* they are small: MPI has taken most of them at once */
@@ -384,8 +384,8 @@ zn_status network_create(struct comm_node *node, comm_network **out, size_t *n_b
     }
     MPI_Irecv(&net->heard, sizeof net->heard, MPI_BYTE, MPI_ANY_SOURCE, TAG_FAILURE, net->comm,
               &net->failure);
-    node->look_around = hear;
-    node->context = net;
+    node->job->look_around = hear;
+    node->job->context = net;
     *out = net;
     return ZN_OK;
 }
@@ -394,7 +394,7 @@ void network_destroy(comm_network *net, bool failed)
 {
     if (!net || failed)
         return;
-    net->node->look_around = NULL;
+    net->node->job->look_around = NULL;
     cancel(&net->failure, 1);
     if (net->failure != MPI_REQUEST_NULL)
         MPI_Request_free(&net->failure);

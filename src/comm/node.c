@@ -1,12 +1,10 @@
-/* The control block of a node, and sleeping on it. Words are atomics; everything else in a slot is
+/* Slots, and sleeping on them. Words are atomics; everything else in a slot is
  * written by its owner before it sets `ready`, and read by others between that and their `done`. */
 #include "comm/node.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,33 +16,22 @@
 #include "comm/private.h"
 
 enum {
-    SPINS = 64,             /* before sleeping: about a microsecond */
-    LOOK_AROUND_MS = 100,   /* a sleeper wakes to look for failures */
-    TEXT_PATIENCE_MS = 100, /* for a rank that is about to write its message */
+    SPINS = 64,           /* before sleeping: about a microsecond */
+    LOOK_AROUND_MS = 100, /* a sleeper wakes to look for failures */
 };
 
-enum failure_state { NO_FAILURE, WRITING, FAILED };
-
-struct slot {
+struct comm_slot {
     alignas(128) _Atomic uint32_t ready; /* request it has reached */
     _Atomic uint32_t done;               /* request it has finished reading for */
     _Atomic uint32_t n_sleepers;         /* on the two words above */
+    _Atomic uint32_t n_left, n_gone;     /* of the first slot: how many ranks have */
     struct comm_asked asked;
     alignas(64) unsigned char mailbox[ZN_EXCHANGE_BYTES];
 };
 
-struct comm_control {
-    _Atomic uint32_t failure; /* enum failure_state; guards status and text */
-    _Atomic uint32_t n_left, n_gone;
-    _Atomic uint32_t n_claims;
-    zn_status status;
-    char text[COMM_TEXT];
-    struct slot slots[];
-};
-
-size_t node_control_bytes(int n_local)
+size_t node_slot_bytes(void)
 {
-    return sizeof(struct comm_control) + (size_t)n_local * sizeof(struct slot);
+    return sizeof(struct comm_slot);
 }
 
 static void futex_wake(_Atomic uint32_t *word)
@@ -72,41 +59,17 @@ static bool reached(uint32_t word, uint32_t sequence)
     return (int32_t)(word - sequence) >= 0;
 }
 
-static void set_word(struct slot *slot, _Atomic uint32_t *word, uint32_t sequence)
+static void set_word(struct comm_slot *slot, _Atomic uint32_t *word, uint32_t sequence)
 {
     atomic_store(word, sequence);
     if (atomic_load(&slot->n_sleepers) > 0)
         futex_wake(word);
 }
 
-/* The local rank whose process has ended, or -1. A zombie has ended too, which only a pidfd sees. */
-static int find_dead(const struct comm_node *node)
-{
-    if (!node->watched)
-        return -1;
-    for (int i = 0; i < node->n_local; i++) {
-        struct pollfd poll_fd = {.fd = node->watched[i], .events = POLLIN};
-        bool dead = poll_fd.fd >= 0 ? poll(&poll_fd, 1, 0) == 1
-                                    : kill(node->pids[i], 0) != 0 && errno == ESRCH;
-        if (dead)
-            return i;
-    }
-    return -1;
-}
-
-void node_look_for_dead(struct comm_node *node)
-{
-    int dead = find_dead(node);
-    char text[64];
-    if (dead < 0)
-        return;
-    snprintf(text, sizeof text, "rank %d died", node->ranks[dead]);
-    node_fail(node, ZN_ERR_INTERRUPTED, text);
-}
-
-static zn_status wait_for_word(struct comm_node *node, struct slot *slot, _Atomic uint32_t *word,
+static zn_status wait_for_word(struct comm_node *node, struct comm_slot *slot, _Atomic uint32_t *word,
                                uint32_t sequence)
 {
+    struct comm_job *job = node->job;
     for (int i = 0; i < SPINS; i++) {
         if (reached(atomic_load(word), sequence))
             return ZN_OK;
@@ -115,7 +78,7 @@ static zn_status wait_for_word(struct comm_node *node, struct slot *slot, _Atomi
     for (;;) {
         /* The failure is read before the word: what others reached before one of them failed in a
          * later request has succeeded. */
-        zn_status failed = node_check(node);
+        zn_status failed = job_check(job);
         uint32_t seen = atomic_load(word);
         if (reached(seen, sequence))
             return ZN_OK;
@@ -125,24 +88,24 @@ static zn_status wait_for_word(struct comm_node *node, struct slot *slot, _Atomi
         atomic_fetch_sub(&slot->n_sleepers, 1);
         if (in_time)
             continue;
-        if (node->look_around)
-            node->look_around(node->context);
+        if (job->look_around)
+            job->look_around(job->context);
         /* A rank may end when all words of its last request are set, so they are looked at again. */
-        if (find_dead(node) >= 0 && !reached(atomic_load(word), sequence))
-            node_look_for_dead(node);
+        if (job_has_dead(job) && !reached(atomic_load(word), sequence))
+            job_look_for_dead(job);
     }
 }
 
 void node_set_ready(struct comm_node *node, const struct comm_asked *asked)
 {
-    struct slot *slot = &node->control->slots[node->me];
+    struct comm_slot *slot = node->slots[node->me];
     slot->asked = *asked;
     set_word(slot, &slot->ready, asked->sequence);
 }
 
 const struct comm_asked *node_asked(const struct comm_node *node, int local)
 {
-    return &node->control->slots[local].asked;
+    return &node->slots[local]->asked;
 }
 
 bool node_same(const struct comm_asked *a, const struct comm_asked *b)
@@ -192,91 +155,75 @@ static zn_status failure_brought(const struct comm_node *node, int local)
     return status == ZN_OK ? ZN_OK : zn_context(zn_fail_text(status, vote.text), "rank %d", node->ranks[local]);
 }
 
+/* By its rank in the job. */
+static int name_of(const struct comm_node *node, int local)
+{
+    return node->job_ranks[node->ranks[local]];
+}
+
 static zn_status tell_difference(const struct comm_node *node, int local, const struct comm_asked *mine)
 {
     ZN_TRY(failure_brought(node, local));
     ZN_TRY(failure_brought(node, node->me));
-    return node_disagree(node->ranks[node->me], mine, node->ranks[local], node_asked(node, local));
+    return node_disagree(name_of(node, node->me), mine, name_of(node, local), node_asked(node, local));
 }
 
 zn_status node_wait_ready(struct comm_node *node, int local, const struct comm_asked *mine)
 {
-    struct slot *slot = &node->control->slots[local];
+    struct comm_slot *slot = node->slots[local];
     ZN_TRY(wait_for_word(node, slot, &slot->ready, mine->sequence));
     if (node_same(mine, &slot->asked))
         return ZN_OK;
     zn_status status = tell_difference(node, local, mine);
     node_fail(node, status, zn_error_message());
-    return node_check(node);
+    return job_check(node->job);
 }
 
 void node_set_done(struct comm_node *node, uint32_t sequence)
 {
-    struct slot *slot = &node->control->slots[node->me];
+    struct comm_slot *slot = node->slots[node->me];
     set_word(slot, &slot->done, sequence);
 }
 
 zn_status node_wait_done(struct comm_node *node, uint32_t sequence)
 {
     for (int i = 0; i < node->n_local; i++) {
-        struct slot *slot = &node->control->slots[i];
+        struct comm_slot *slot = node->slots[i];
         ZN_TRY(wait_for_word(node, slot, &slot->done, sequence));
     }
     return ZN_OK;
 }
 
+void node_wake(struct comm_node *node)
+{
+    for (int i = 0; i < node->n_local; i++) {
+        futex_wake(&node->slots[i]->ready);
+        futex_wake(&node->slots[i]->done);
+    }
+}
+
 void node_fail(struct comm_node *node, zn_status status, const char *text)
 {
-    struct comm_control *control = node->control;
-    uint32_t expected = NO_FAILURE;
-    if (!atomic_compare_exchange_strong(&control->failure, &expected, WRITING))
-        return;
-    control->status = status;
-    snprintf(control->text, sizeof control->text, "%s", text);
-    atomic_store(&control->failure, FAILED);
-    for (int i = 0; i < node->n_local; i++) {
-        futex_wake(&control->slots[i].ready);
-        futex_wake(&control->slots[i].done);
-    }
-    atomic_store(&node->failed_first, true);
-}
-
-zn_status node_check(const struct comm_node *node)
-{
-    struct comm_control *control = node->control;
-    uint32_t state = atomic_load(&control->failure);
-    for (int i = 0; state == WRITING && i < TEXT_PATIENCE_MS; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        state = atomic_load(&control->failure);
-    }
-    if (state == NO_FAILURE)
-        return ZN_OK;
-    if (state == WRITING)
-        return zn_fail(ZN_ERR_INTERRUPTED, "a rank died while it failed");
-    return zn_fail_text(control->status, control->text);
-}
-
-bool node_claim(struct comm_node *node)
-{
-    return atomic_fetch_add(&node->control->n_claims, 1) == 0;
+    job_fail(node->job, status, text);
+    node_wake(node);
 }
 
 unsigned char *node_mailbox(const struct comm_node *node, int local)
 {
-    return node->control->slots[local].mailbox;
+    return node->slots[local]->mailbox;
 }
 
 bool node_leave(struct comm_node *node, double seconds)
 {
-    struct comm_control *control = node->control;
-    uint32_t n = (uint32_t)node->n_local, left = atomic_fetch_add(&control->n_left, 1) + 1;
+    struct comm_slot *first = node->slots[0];
+    uint32_t n = (uint32_t)node->n_local, left = atomic_fetch_add(&first->n_left, 1) + 1;
     if (left == n)
-        futex_wake(&control->n_left);
-    for (double waited = 0; left != n; left = atomic_load(&control->n_left)) {
+        futex_wake(&first->n_left);
+    for (double waited = 0; left != n; left = atomic_load(&first->n_left)) {
         if (seconds >= 0 && waited >= seconds)
             return false;
-        if (!futex_wait(&control->n_left, left))
+        if (!futex_wait(&first->n_left, left))
             waited += LOOK_AROUND_MS * 1e-3;
     }
-    return atomic_fetch_add(&control->n_gone, 1) + 1 == n;
+    return atomic_fetch_add(&first->n_gone, 1) + 1 == n;
 }

@@ -1,4 +1,4 @@
-/* The ranks of one node, threads or processes, meet in a control block of shared memory.
+/* The ranks of one communicator that share a node, threads or processes, meet in slots of shared memory, one of each rank.
  *
  * Requests are numbered from 1 on every rank. A rank that reaches request s writes down what it
  * asks for and sets its word `ready` to s: its source may now be read. When it has read what it
@@ -7,14 +7,12 @@
 #ifndef ZN_COMM_NODE_H
 #define ZN_COMM_NODE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "comm/comm.h"
-
-enum { COMM_TEXT = 1024 }; /* bytes of a failure's message between ranks */
+#include "comm/job.h"
 
 /* X(name, text in messages) */
 #define COMM_OPS(X)                                                                                \
@@ -42,21 +40,18 @@ struct comm_asked {
     uint64_t offset;
 };
 
-struct comm_control; /* the shared block */
+struct comm_slot; /* zeroed memory is the slot of a rank that has asked for nothing */
 
 struct comm_node {
-    struct comm_control *control;
+    struct comm_job *job;
     int n_local, me;
-    const int *ranks; /* global rank of each local one, ascending */
-    int *watched;     /* a pidfd for each local rank, or -1; NULL: ranks are threads */
-    const int *pids;  /* with `watched` */
-    /* Looks for a failure on other nodes; called about every 100 ms while waiting. May be NULL. */
-    void (*look_around)(void *context);
-    void *context;
-    _Atomic bool failed_first; /* this rank found the failure: it tells others, and ends the job */
+    const int *ranks;         /* in the communicator, of each local rank, ascending */
+    const int *job_ranks;     /* by rank in the communicator: its rank in the job */
+    struct comm_slot **slots; /* of each local rank */
 };
 
-size_t node_control_bytes(int n_local);
+/* A slot's size; slots that lie side by side are aligned when the first is, to 128 bytes. */
+size_t node_slot_bytes(void);
 
 /* What this rank asks for becomes visible to the others, and its source readable. */
 void node_set_ready(struct comm_node *node, const struct comm_asked *asked);
@@ -69,29 +64,21 @@ const struct comm_asked *node_asked(const struct comm_node *node, int local);
 void node_set_done(struct comm_node *node, uint32_t sequence);
 zn_status node_wait_done(struct comm_node *node, uint32_t sequence);
 
-/* Fails every rank of the node with this text, unless it has failed already. */
+/* Fails the job, and wakes the ranks that sleep in this node's slots; others hear of it when they look. */
 void node_fail(struct comm_node *node, zn_status status, const char *text);
-
-/* ZN_OK, or the failure of the node as this thread's. */
-zn_status node_check(const struct comm_node *node);
-
-/* True for the first of the node's ranks that calls it. */
-bool node_claim(struct comm_node *node);
-
-/* Fails the node when the process of a local rank has ended. */
-void node_look_for_dead(struct comm_node *node);
+void node_wake(struct comm_node *node);
 
 /* "ranks disagree: …", of two ranks that asked for different things in the same place. */
 zn_status node_disagree(int rank, const struct comm_asked *asked, int other_rank,
                         const struct comm_asked *other);
 bool node_same(const struct comm_asked *a, const struct comm_asked *b);
 
-/* ZN_EXCHANGE_BYTES in the control block. */
+/* ZN_EXCHANGE_BYTES in the slot. */
 unsigned char *node_mailbox(const struct comm_node *node, int local);
 
 /* This rank will touch nothing shared again. Blocks until all ranks of the node said so, at most
  * `seconds` (below 0: for ever). True for the last rank that gets here when all did: the one that
- * may free the control block of threads. */
+ * may free what all share. */
 bool node_leave(struct comm_node *node, double seconds);
 
 #endif

@@ -80,7 +80,7 @@ static zn_status run(struct worker *w, const struct comm_request *request)
     for (int i = 0; i < 2; i++)
         ZN_TRY(zn_ticket_wait(request->after[i], w->head.clock));
     w->began = request->mark.timeline ? zn_clock_now(w->head.clock) : 0;
-    ZN_TRY(node_check(&w->node));
+    ZN_TRY(job_check(w->node.job));
     const struct comm_asked asked = {
         .op = (int32_t)request->op,
         .kind = request->tag.kind,
@@ -103,7 +103,7 @@ static zn_status run(struct worker *w, const struct comm_request *request)
 void worker_give_up(struct worker *w)
 {
     if (w->network && !w->gave_up)
-        network_give_up(w->network, atomic_load(&w->node.failed_first));
+        network_give_up(w->network, atomic_load(&w->job.failed_first));
     w->gave_up = true;
 }
 
@@ -116,13 +116,13 @@ zn_status worker_run(struct worker *w, const struct comm_request *request)
     if (status == ZN_OK)
         return ZN_OK;
     /* Without this rank the others cannot end the request: it fails for all. */
-    if (node_check(&w->node) == ZN_OK) {
+    if (job_check(w->node.job) == ZN_OK) {
         if (w->head.n_ranks > 1)
             zn_context(status, "rank %d", w->head.rank);
         node_fail(&w->node, status, zn_error_message());
     }
     worker_give_up(w);
-    return node_check(&w->node);
+    return job_check(w->node.job);
 }
 
 zn_status worker_exchange(struct worker *w, enum comm_op op, const void *mine, size_t n_bytes,

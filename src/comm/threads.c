@@ -4,36 +4,30 @@
 #include "comm/memory.h"
 #include "comm/worker.h"
 
-static zn_status create_control(int n_ranks, struct comm_control **control)
+static zn_status create_control(int n_ranks, unsigned char **control)
 {
     struct memory_offer offer;
-    unsigned char *address;
-    ZN_TRY(memory_create_private(node_control_bytes(n_ranks), &offer, &address));
-    *control = (struct comm_control *)address;
-    return ZN_OK;
-}
-
-static void free_control(struct comm_control *control, int n_ranks)
-{
-    memory_unmap((unsigned char *)control, node_control_bytes(n_ranks));
+    return memory_create_private(worker_control_bytes(n_ranks), &offer, control);
 }
 
 zn_status zn_comm_create_self(zn_clock *clock, zn_comm **comm)
 {
     struct worker *w;
+    unsigned char *control;
     ZN_TRY(worker_create(clock, 0, 1, &(int){0}, 1, &w));
-    zn_status status = create_control(1, &w->node.control);
+    zn_status status = create_control(1, &control);
     if (status != ZN_OK) {
         worker_free(w);
         return status;
     }
+    worker_use_control(w, control);
     *comm = &w->head;
     return ZN_OK;
 }
 
 zn_status zn_comm_create_threads(zn_clock *clock, int n_ranks, zn_comm **comms)
 {
-    struct comm_control *control;
+    unsigned char *control;
     int n_made = 0, *ranks = malloc((size_t)n_ranks * sizeof *ranks);
     struct worker **workers = calloc((size_t)n_ranks, sizeof *workers);
     zn_status status = ZN_ERR_MEMORY;
@@ -52,7 +46,7 @@ zn_status zn_comm_create_threads(zn_clock *clock, int n_ranks, zn_comm **comms)
         if (status != ZN_OK)
             goto undo_workers;
         workers[n_made] = w;
-        w->node.control = control;
+        worker_use_control(w, control);
         status = zn_stream_create_thread(clock, &w->stream);
         if (status != ZN_OK) {
             worker_free(w);
@@ -68,7 +62,7 @@ undo_workers:
         zn_stream_destroy(workers[n_made]->stream);
         worker_free(workers[n_made]);
     }
-    free_control(control, n_ranks);
+    memory_unmap(control, worker_control_bytes(n_ranks));
 undo_arrays:
     free(workers);
     free(ranks);

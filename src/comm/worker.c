@@ -141,14 +141,14 @@ static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
     else
         snprintf(whole, sizeof whole, "%s", text);
     node_fail(&w->node, status, whole);
-    node_check(&w->node); /* whose failure it is */
+    job_check(&w->job); /* whose failure it is */
     if (w->network)
         zn_stream_submit(w->stream, &(struct zn_task){.run = tell_failure, .arg = w});
 }
 
 static bool speaks(zn_comm *comm)
 {
-    return node_claim(&((struct worker *)comm)->node);
+    return job_claim(&((struct worker *)comm)->job);
 }
 
 /* Ranks of a whole job leave together; those of a failed one when they can. */
@@ -171,7 +171,7 @@ static void destroy(zn_comm *comm)
     bool last = node_leave(&w->node, w->processes ? (failed ? farewell_seconds : 0) : -1);
     worker_release_all(w);
     if (w->processes || last)
-        memory_unmap((unsigned char *)w->node.control, node_control_bytes(w->node.n_local));
+        memory_unmap((unsigned char *)w->job.control, worker_control_bytes(w->node.n_local));
     worker_free(w);
 }
 
@@ -185,25 +185,54 @@ static const struct comm_ops worker_ops = {
     .destroy = destroy,
 };
 
+size_t worker_control_bytes(int n_local)
+{
+    return job_control_bytes() + (size_t)n_local * node_slot_bytes();
+}
+
+void worker_use_control(struct worker *w, unsigned char *control)
+{
+    w->job.control = (struct comm_control *)(void *)control;
+    for (int i = 0; i < w->node.n_local; i++)
+        w->node.slots[i] = (struct comm_slot *)(void *)(control + job_control_bytes() + (size_t)i * node_slot_bytes());
+}
+
+static zn_status allocate(struct worker *w, int n_ranks, int n_local)
+{
+    w->ranks = calloc((size_t)n_local * 2, sizeof *w->ranks);
+    w->job_ranks = calloc((size_t)n_ranks, sizeof *w->job_ranks);
+    w->node.slots = calloc((size_t)n_local, sizeof *w->node.slots);
+    w->ends = malloc((size_t)n_ranks);
+    if (!w->ranks || !w->job_ranks || !w->node.slots || !w->ends)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a communicator");
+    w->pids = w->ranks + n_local;
+    return ZN_OK;
+}
+
 zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local_ranks, int n_local,
                         struct worker **worker)
 {
     struct worker *w = calloc(1, sizeof *w);
-    int *ranks = calloc((size_t)n_local * 2, sizeof *ranks);
-    unsigned char *ends = malloc((size_t)n_ranks);
-    if (!w || !ranks || !ends) {
-        free(ends);
-        free(ranks);
-        free(w);
+    if (!w)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a communicator");
+    zn_status status = allocate(w, n_ranks, n_local);
+    if (status != ZN_OK) {
+        worker_free(w);
+        return status;
     }
-    memcpy(ranks, local_ranks, (size_t)n_local * sizeof *ranks);
-    w->ranks = ranks;
-    w->ends = ends;
-    w->pids = ranks + n_local;
-    w->node = (struct comm_node){.n_local = n_local, .ranks = w->ranks, .pids = w->pids};
+    memcpy(w->ranks, local_ranks, (size_t)n_local * sizeof *w->ranks);
+    for (int i = 0; i < n_ranks; i++)
+        w->job_ranks[i] = i;
+    w->job.rank = rank;
+    w->job.n_local = n_local;
+    w->job.ranks = w->ranks;
+    w->job.pids = w->pids;
+    w->node.job = &w->job;
+    w->node.n_local = n_local;
+    w->node.ranks = w->ranks;
+    w->node.job_ranks = w->job_ranks;
     for (int i = 0; i < n_local; i++)
-        if (ranks[i] == rank)
+        if (w->ranks[i] == rank)
             w->node.me = i;
     w->head = (zn_comm){
         .ops = &worker_ops,
@@ -212,7 +241,7 @@ zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local
         .n_ranks = n_ranks,
         .local_rank = w->node.me,
         .n_local = n_local,
-        .buffer_bytes = node_control_bytes(n_local),
+        .buffer_bytes = worker_control_bytes(n_local),
     };
     *worker = w;
     return ZN_OK;
@@ -220,11 +249,13 @@ zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local
 
 void worker_free(struct worker *w)
 {
-    for (int i = 0; w->node.watched && i < w->node.n_local; i++)
-        if (w->node.watched[i] >= 0)
-            close(w->node.watched[i]);
-    free(w->node.watched);
+    for (int i = 0; w->job.watched && i < w->job.n_local; i++)
+        if (w->job.watched[i] >= 0)
+            close(w->job.watched[i]);
+    free(w->job.watched);
     free(w->ends);
+    free(w->node.slots);
+    free(w->job_ranks);
     free(w->ranks);
     free(w);
 }

@@ -15,13 +15,15 @@ struct worker_region {
 
 struct worker {
     zn_comm head;
+    struct comm_job job;
     struct comm_node node;
     zn_stream *stream;
     comm_network *network;
     /* Ends MPI, on the stream's thread; or NULL. */
     void (*end)(struct worker *worker, bool failed);
     bool processes;    /* local ranks are processes, not threads */
-    int *ranks, *pids; /* of local ranks; node's pointers */
+    int *ranks, *pids; /* of local ranks; the pointers of node and job */
+    int *job_ranks;    /* by rank; node's pointer */
     unsigned char *ends; /* of the last exchange, one of each rank: to end needs no memory */
     /* Of the stream's thread: */
     uint32_t sequence;
@@ -31,9 +33,13 @@ struct worker {
     int n_regions;
 };
 
-/* A worker with its head and node's ranks filled; the caller adds control block and stream. */
+/* A worker with its head and node's ranks filled; the caller adds stream and control block. */
 zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local_ranks, int n_local,
                         struct worker **worker);
+
+/* A control block with the slots of n_local ranks behind it; and: the worker meets the others in it. */
+size_t worker_control_bytes(int n_local);
+void worker_use_control(struct worker *worker, unsigned char *control);
 
 /* Frees what worker_create made; not the control block. */
 void worker_free(struct worker *worker);
