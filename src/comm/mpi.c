@@ -1,5 +1,5 @@
-/* Starting and ending a job of processes. MPI is started, used and ended on the communication
- * thread only; it finds out who is where, carries what goes between nodes, and nothing else. */
+/* Starting and ending a job of processes. MPI is started, used and ended on the link's thread only; it finds out who is where,
+ * carries what goes between nodes, and nothing else. */
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -29,14 +29,27 @@ static void abort_at_exit(void)
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
 }
 
+struct ending {
+    struct worker *worker;
+    bool failed;
+};
+
+static zn_status end_on_thread(void *arg, bool *done)
+{
+    const struct ending *e = arg;
+    *done = true;
+    link_disconnect(e->worker->link, e->failed);
+    if (!e->failed)
+        MPI_Finalize();
+    else if (atomic_load(&e->worker->job.failed_first))
+        atexit(abort_at_exit);
+    return ZN_OK;
+}
+
 static void end(struct worker *w, bool failed)
 {
-    network_destroy(w->network, failed);
-    w->network = NULL;
-    if (!failed)
-        MPI_Finalize();
-    else if (atomic_load(&w->job.failed_first))
-        atexit(abort_at_exit);
+    link_run(w->link, end_on_thread, &(struct ending){w, failed});
+    link_destroy(w->link, failed);
 }
 
 /* A launcher that MPI does not understand starts N jobs of one rank each: they must not run. */
@@ -126,9 +139,10 @@ static zn_status agree_by_mpi(zn_status mine, int n_ranks)
     return status;
 }
 
-/* Learns the local ranks' processes, so that the death of one is seen. */
-static zn_status watch_peers(struct worker *w)
+/* On the worker's thread. Learns the local ranks' processes, so that the death of one is seen. */
+static zn_status watch_peers(struct worker *w, void *arg)
 {
+    (void)arg;
     int32_t pid = getpid(), *pids = malloc((size_t)w->head.n_ranks * sizeof *pids);
     int *watched = malloc((size_t)w->node.n_local * sizeof *watched);
     zn_status status = ZN_OK;
@@ -152,9 +166,9 @@ static zn_status watch_peers(struct worker *w)
 
 struct start {
     zn_clock *clock;
+    comm_link *link;
     zn_stream *stream;
     struct worker *worker;
-    char text[COMM_TEXT];
 };
 
 static zn_status start_worker(struct start *s, int rank, int n_ranks)
@@ -170,46 +184,45 @@ static zn_status start_worker(struct start *s, int rank, int n_ranks)
     ZN_TRY(agree_by_mpi(status, n_ranks));
     w->processes = true;
     w->stream = s->stream;
+    w->link = s->link;
     w->end = end;
     status = share_control(w, local);
     MPI_Comm_free(&local);
     ZN_TRY(agree_by_mpi(status, n_ranks));
-    if (n_local < n_ranks) {
-        size_t n_bytes = 0;
-        status = network_create(&w->node, &w->network, &n_bytes);
-        w->head.buffer_bytes += n_bytes;
-        ZN_TRY(agree_by_mpi(status, n_ranks));
-    }
-    return watch_peers(w);
+    if (n_local == n_ranks)
+        return ZN_OK;
+    size_t n_bytes = 0;
+    status = link_connect(w->link, &w->node, n_ranks);
+    if (status == ZN_OK)
+        status = network_create(w->link, &w->node, rank, n_ranks, &w->network, &n_bytes);
+    w->head.buffer_bytes += n_bytes;
+    return agree_by_mpi(status, n_ranks);
 }
 
-static zn_status start_on_thread(void *arg)
+static zn_status start_on_thread(void *arg, bool *done)
 {
-    struct start *s = arg;
     int rank, n_ranks;
-    zn_status status = start_mpi(&rank, &n_ranks);
-    if (status == ZN_OK)
-        status = start_worker(s, rank, n_ranks);
-    if (status != ZN_OK) {
-        snprintf(s->text, sizeof s->text, "%s", zn_error_message());
-        atexit(abort_at_exit); /* the job cannot go on without this rank */
-    }
-    return status;
+    *done = true;
+    ZN_TRY(start_mpi(&rank, &n_ranks));
+    return start_worker(arg, rank, n_ranks);
 }
 
 zn_status zn_comm_create_mpi(zn_clock *clock, zn_comm **comm)
 {
     struct start start = {.clock = clock};
-    zn_event done;
-    ZN_TRY(zn_stream_create_thread(clock, &start.stream));
-    zn_event_init(&done);
-    zn_status status = zn_stream_submit(
-        start.stream, &(struct zn_task){.run = start_on_thread, .arg = &start, .done = &done});
-    if (status == ZN_OK && zn_event_wait(&done, clock) != ZN_OK)
-        status = zn_fail_text(done.status, start.text);
-    zn_event_fini(&done);
+    ZN_TRY(link_create(&start.link));
+    zn_status status = zn_stream_create_thread(clock, &start.stream);
     if (status != ZN_OK) {
+        link_destroy(start.link, false);
+        return status;
+    }
+    status = link_run(start.link, start_on_thread, &start);
+    if (status == ZN_OK)
+        status = worker_call(start.worker, watch_peers, NULL);
+    if (status != ZN_OK) {
+        atexit(abort_at_exit); /* the job cannot go on without this rank */
         zn_stream_destroy(start.stream);
+        link_destroy(start.link, true);
         if (start.worker)
             worker_free(start.worker);
         return status;

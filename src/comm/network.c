@@ -2,26 +2,24 @@
  * message from and to every remote rank at once, so that no link waits for another. Gathers go from
  * source to destination directly; terms of a reduce come through staging that is allocated once.
  *
+ * The communicator's thread prepares blocks (it rounds what a reduce sends) and takes those that have come; MPI's thread posts
+ * and tests them, as far as that goes without waiting. The one sleeps while the other works on the request.
+ *
  * Messages of a request carry a tag made from what was asked for, so that those of ranks that
  * disagree never meet; one rank of each node compares what the nodes ask for and says so. */
 #include "comm/network.h"
 
 #include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/size.h"
-#include "comm/private.h"
+#include "comm/peers.h"
 
 enum {
     UNDER_WAY = 2, /* blocks */
-    TAG_FAILURE = 1,
     TAG_ASKED = 2,
     TAG_DATA = 16,       /* and above */
     N_DATA_TAGS = 32000, /* MPI grants tags up to 32767 */
-    LOOK_AROUND_MS = 100,
-    GIVE_UP_MS = 200,
 };
 
 #define GATHER_BLOCK (64 * ZN_MIB) /* a message's size is an int to MPI */
@@ -30,24 +28,25 @@ enum {
 #define REDUCE_BLOCK_MIN (16 * ZN_KIB)
 
 struct comm_network {
-    MPI_Comm comm;
+    comm_link *link;
     struct comm_node *node;
+    MPI_Comm comm; /* the link's: of the whole job */
     int rank;
-    int n_remote, *remote;   /* ranks of other nodes, beginning after this one */
-    int n_leaders, *leaders; /* the first rank of every other node, when this is one too */
-    size_t staged_bytes;     /* of one message of a reduce */
-    unsigned char *staging;  /* UNDER_WAY × n_remote messages received, then as many to send */
+    struct comm_peers peers;
+    size_t staged_bytes;    /* of one message of a reduce */
+    unsigned char *staging; /* UNDER_WAY × n_remote messages received, then as many to send */
     MPI_Request *receives[UNDER_WAY], *sends[UNDER_WAY], *checks; /* checks: in, then out */
     struct comm_asked asked, *asked_there; /* this request; what other leaders ask for */
-    MPI_Request failure;                   /* a message that may come at any time */
-    struct comm_vote heard, told;          /* what another node's failure is, and this one's */
-    MPI_Request *tells;                    /* of `told`, which is MPI's until they are done: perhaps never */
     /* The request under way: */
     const unsigned char *mine;
     unsigned char *all; /* of a gather */
     size_t n_bytes;     /* of a piece on the wire */
     size_t block_bytes; /* of a block on the wire */
-    int64_t n_blocks, taken;
+    bool is_compared;   /* all nodes ask for the same */
+    int64_t n_blocks;   /* and how many of them, from the first on, are: */
+    int64_t n_prepared, n_posted, n_received, n_sent;
+    int64_t wanted_received, wanted_sent;
+    int64_t n_given, n_taken; /* of a reduce: handed out to be added; added, so that their staging is free */
 };
 
 static zn_status mpi_failed(const char *what, int code)
@@ -56,46 +55,6 @@ static zn_status mpi_failed(const char *what, int code)
     int n = 0;
     MPI_Error_string(code, text, &n);
     return zn_fail(ZN_ERR_IO, "%s: %s", what, text);
-}
-
-static void sleep_seconds(double seconds)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
-}
-
-/* Another node's failure becomes this node's. Those who found it have told all. */
-static void hear(void *context)
-{
-    comm_network *net = context;
-    int there = 0;
-    if (net->failure == MPI_REQUEST_NULL)
-        return;
-    if (MPI_Test(&net->failure, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there)
-        return;
-    job_hear(net->node->job, (zn_status)net->heard.status, net->heard.text);
-    node_wake(net->node);
-}
-
-static zn_status await(comm_network *net, MPI_Request *requests, int n)
-{
-    double nap = 20e-6, since_look = 0;
-    for (;;) {
-        int done = 0;
-        int code = MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
-        if (code != MPI_SUCCESS)
-            return mpi_failed("the network between nodes failed", code);
-        if (done)
-            return ZN_OK;
-        hear(net);
-        ZN_TRY(job_check(net->node->job));
-        sleep_seconds(nap);
-        since_look += nap;
-        nap = nap * 2 < 1e-3 ? nap * 2 : 1e-3;
-        if (since_look * 1e3 >= LOOK_AROUND_MS) {
-            job_look_for_dead(net->node->job);
-            since_look = 0;
-        }
-    }
 }
 
 static int tag_of(const struct comm_asked *asked)
@@ -110,8 +69,8 @@ static int tag_of(const struct comm_asked *asked)
 
 static unsigned char *staged(const comm_network *net, bool to_send, int64_t block, int i)
 {
-    size_t slot = (size_t)(block % UNDER_WAY) * (size_t)net->n_remote + (size_t)i;
-    size_t half = (size_t)UNDER_WAY * (size_t)net->n_remote;
+    size_t slot = (size_t)(block % UNDER_WAY) * (size_t)net->peers.n_remote + (size_t)i;
+    size_t half = (size_t)UNDER_WAY * (size_t)net->peers.n_remote;
     return net->staging + (slot + (to_send ? half : 0)) * net->staged_bytes;
 }
 
@@ -121,50 +80,69 @@ static size_t bytes_of_block(const comm_network *net, int64_t block)
     return left < net->block_bytes ? left : net->block_bytes;
 }
 
-/* Where the block for the remote rank lies; a reduce's is rounded to the wire's type first. */
-static const void *outgoing(comm_network *net, int64_t block, int i)
+/* The floats that the remote rank gets of the block. */
+static const float *floats_for(const comm_network *net, int64_t block, int i)
 {
-    size_t at = (size_t)block * net->block_bytes;
+    size_t first = (size_t)block * net->block_bytes / zn_dtype_bytes((zn_dtype)net->asked.wire);
+    return (const float *)(const void *)(net->mine + (size_t)net->peers.remote[i] * net->asked.n_bytes) + first;
+}
+
+/* Where the block for the remote rank lies. */
+static const void *outgoing(const comm_network *net, int64_t block, int i)
+{
     if (net->asked.op != COMM_REDUCE)
-        return net->mine + at;
-    zn_dtype wire = (zn_dtype)net->asked.wire;
-    size_t element = at / zn_dtype_bytes(wire),
-           n = bytes_of_block(net, block) / zn_dtype_bytes(wire);
-    const float *floats =
-        (const float *)(const void *)(net->mine + (size_t)net->remote[i] * net->asked.n_bytes) +
-        element;
-    if (wire == ZN_F32)
-        return floats;
-    void *rounded = staged(net, true, block, i);
-    sum_round(floats, (int64_t)n, wire, rounded);
-    return rounded;
+        return net->mine + (size_t)block * net->block_bytes;
+    return net->asked.wire == ZN_F32 ? (const void *)floats_for(net, block, i) : staged(net, true, block, i);
 }
 
 static void *incoming(comm_network *net, int64_t block, int i)
 {
     if (net->asked.op == COMM_REDUCE)
         return staged(net, false, block, i);
-    return net->all + (size_t)net->remote[i] * net->n_bytes + (size_t)block * net->block_bytes;
+    return net->all + (size_t)net->peers.remote[i] * net->n_bytes + (size_t)block * net->block_bytes;
 }
+
+/* ---- On the communicator's thread ---- */
+
+/* A block needs the staging and the requests of the one before the last. */
+static bool can_prepare(const comm_network *net)
+{
+    int64_t n_taken = net->asked.op == COMM_REDUCE ? net->n_taken : net->n_received;
+    int64_t n_free = (net->n_sent < n_taken ? net->n_sent : n_taken) + UNDER_WAY;
+    return net->n_prepared < net->n_blocks && net->n_prepared < n_free;
+}
+
+static void prepare(comm_network *net)
+{
+    zn_dtype wire = (zn_dtype)net->asked.wire;
+    for (; can_prepare(net); net->n_prepared++) {
+        if (net->asked.op != COMM_REDUCE || wire == ZN_F32)
+            continue;
+        size_t n = bytes_of_block(net, net->n_prepared) / zn_dtype_bytes(wire);
+        for (int i = 0; i < net->peers.n_remote; i++)
+            sum_round(floats_for(net, net->n_prepared, i), (int64_t)n, wire, staged(net, true, net->n_prepared, i));
+    }
+}
+
+/* ---- On MPI's thread ---- */
 
 static zn_status post(comm_network *net, int64_t block)
 {
-    if (block >= net->n_blocks)
-        return ZN_OK;
+    const int *job_ranks = net->node->job_ranks;
     int tag = tag_of(&net->asked), n = (int)bytes_of_block(net, block);
     MPI_Request *receives = net->receives[block % UNDER_WAY],
                 *sends = net->sends[block % UNDER_WAY];
-    for (int i = 0; i < net->n_remote; i++) {
+    for (int i = 0; i < net->peers.n_remote; i++) {
         /* Ranks are served in opposite orders, so that the first to be sent to is the first to
          * expect it. */
-        int from = net->n_remote - 1 - i;
-        int code = MPI_Irecv(incoming(net, block, from), n, MPI_BYTE, net->remote[from], tag,
+        int from = net->peers.n_remote - 1 - i;
+        int code = MPI_Irecv(incoming(net, block, from), n, MPI_BYTE, job_ranks[net->peers.remote[from]], tag,
                              net->comm, &receives[from]);
         if (code != MPI_SUCCESS)
             return mpi_failed("MPI_Irecv", code);
     }
-    for (int i = 0; i < net->n_remote; i++) {
-        int code = MPI_Isend(outgoing(net, block, i), n, MPI_BYTE, net->remote[i], tag, net->comm,
+    for (int i = 0; i < net->peers.n_remote; i++) {
+        int code = MPI_Isend(outgoing(net, block, i), n, MPI_BYTE, job_ranks[net->peers.remote[i]], tag, net->comm,
                              &sends[i]);
         if (code != MPI_SUCCESS)
             return mpi_failed("MPI_Isend", code);
@@ -172,25 +150,20 @@ static zn_status post(comm_network *net, int64_t block)
     return ZN_OK;
 }
 
-static zn_status begin(comm_network *net, const struct comm_asked *asked, size_t n_bytes,
-                       size_t block_bytes)
+static zn_status test(MPI_Request *requests, int n, bool *done)
 {
-    net->asked = *asked;
-    net->n_bytes = n_bytes;
-    net->block_bytes = block_bytes;
-    net->n_blocks = (int64_t)((n_bytes + block_bytes - 1) / block_bytes);
-    net->taken = 0;
-    for (int i = 0; i < net->n_leaders; i++) {
-        int code = MPI_Irecv(&net->asked_there[i], sizeof net->asked, MPI_BYTE, net->leaders[i],
-                             TAG_ASKED, net->comm, &net->checks[i]);
-        if (code == MPI_SUCCESS)
-            code = MPI_Isend(&net->asked, sizeof net->asked, MPI_BYTE, net->leaders[i], TAG_ASKED,
-                             net->comm, &net->checks[net->n_leaders + i]);
-        if (code != MPI_SUCCESS)
-            return mpi_failed("MPI_Isend", code);
-    }
-    for (int64_t block = 0; block < UNDER_WAY; block++)
-        ZN_TRY(post(net, block));
+    int all = 0, code = MPI_Testall(n, requests, &all, MPI_STATUSES_IGNORE);
+    if (code != MPI_SUCCESS)
+        return mpi_failed("the network between nodes failed", code);
+    *done = all;
+    return ZN_OK;
+}
+
+/* Counts the blocks whose messages are done, in their order. */
+static zn_status count(comm_network *net, MPI_Request *const *requests, int64_t *n_done)
+{
+    for (bool done = true; done && *n_done < net->n_posted; *n_done += done)
+        ZN_TRY(test(requests[*n_done % UNDER_WAY], net->peers.n_remote, &done));
     return ZN_OK;
 }
 
@@ -198,15 +171,100 @@ static zn_status begin(comm_network *net, const struct comm_asked *asked, size_t
  * come. */
 static zn_status compare(comm_network *net)
 {
-    ZN_TRY(await(net, net->checks, 2 * net->n_leaders));
-    for (int i = 0; i < net->n_leaders; i++) {
+    const int *job_ranks = net->node->job_ranks;
+    ZN_TRY(test(net->checks, 2 * net->peers.n_leaders, &net->is_compared));
+    for (int i = 0; net->is_compared && i < net->peers.n_leaders; i++) {
         if (node_same(&net->asked, &net->asked_there[i]))
             continue;
         zn_status status =
-            node_disagree(net->rank, &net->asked, net->leaders[i], &net->asked_there[i]);
+            node_disagree(job_ranks[net->rank], &net->asked, job_ranks[net->peers.leaders[i]], &net->asked_there[i]);
         node_fail(net->node, status, zn_error_message());
         return job_check(net->node->job);
     }
+    return ZN_OK;
+}
+
+static zn_status post_prepared(comm_network *net)
+{
+    for (; net->n_posted < net->n_prepared; net->n_posted++)
+        ZN_TRY(post(net, net->n_posted));
+    return ZN_OK;
+}
+
+static zn_status start(void *arg, bool *done)
+{
+    comm_network *net = arg;
+    for (int i = 0; i < net->peers.n_leaders; i++) {
+        int there = net->node->job_ranks[net->peers.leaders[i]];
+        int code = MPI_Irecv(&net->asked_there[i], sizeof net->asked, MPI_BYTE, there, TAG_ASKED, net->comm, &net->checks[i]);
+        if (code == MPI_SUCCESS)
+            code = MPI_Isend(&net->asked, sizeof net->asked, MPI_BYTE, there, TAG_ASKED, net->comm,
+                             &net->checks[net->peers.n_leaders + i]);
+        if (code != MPI_SUCCESS)
+            return mpi_failed("MPI_Isend", code);
+    }
+    *done = true;
+    return post_prepared(net);
+}
+
+static bool has_arrived(const comm_network *net)
+{
+    return net->is_compared && net->n_received >= net->wanted_received && net->n_sent >= net->wanted_sent;
+}
+
+/* As far as the request comes without waiting: done when it is where it should be, or the communicator's thread can go on. */
+static zn_status advance(void *arg, bool *done)
+{
+    comm_network *net = arg;
+    ZN_TRY(post_prepared(net));
+    if (!net->is_compared)
+        ZN_TRY(compare(net));
+    if (net->is_compared) {
+        ZN_TRY(count(net, net->receives, &net->n_received));
+        ZN_TRY(count(net, net->sends, &net->n_sent));
+    }
+    *done = has_arrived(net) || can_prepare(net);
+    return *done ? ZN_OK : job_check(net->node->job);
+}
+
+static zn_status cancel(void *arg, bool *done)
+{
+    comm_network *net = arg;
+    for (int b = 0; b < UNDER_WAY; b++) {
+        int all;
+        for (int i = 0; i < net->peers.n_remote; i++)
+            if (net->receives[b][i] != MPI_REQUEST_NULL)
+                MPI_Cancel(&net->receives[b][i]);
+        MPI_Testall(net->peers.n_remote, net->receives[b], &all, MPI_STATUSES_IGNORE);
+    }
+    *done = true;
+    return ZN_OK;
+}
+
+/* ---- The requests ---- */
+
+static zn_status begin(comm_network *net, const struct comm_asked *asked, size_t n_bytes, size_t block_bytes)
+{
+    net->asked = *asked;
+    net->n_bytes = n_bytes;
+    net->block_bytes = block_bytes;
+    net->is_compared = false;
+    net->n_blocks = (int64_t)((n_bytes + block_bytes - 1) / block_bytes);
+    net->n_prepared = net->n_posted = net->n_received = net->n_sent = 0;
+    net->n_given = net->n_taken = 0;
+    prepare(net);
+    return link_run(net->link, start, net);
+}
+
+/* Blocks until so many blocks have come and gone. */
+static zn_status await(comm_network *net, int64_t n_received, int64_t n_sent)
+{
+    net->wanted_received = n_received;
+    net->wanted_sent = n_sent;
+    do {
+        prepare(net);
+        ZN_TRY(link_run(net->link, advance, net));
+    } while (!has_arrived(net));
     return ZN_OK;
 }
 
@@ -220,13 +278,7 @@ zn_status network_gather_begin(comm_network *net, const struct comm_asked *asked
 
 zn_status network_gather_end(comm_network *net)
 {
-    ZN_TRY(compare(net));
-    for (int64_t block = 0; block < net->n_blocks; block++) {
-        ZN_TRY(await(net, net->receives[block % UNDER_WAY], net->n_remote));
-        ZN_TRY(await(net, net->sends[block % UNDER_WAY], net->n_remote));
-        ZN_TRY(post(net, block + UNDER_WAY));
-    }
-    return ZN_OK;
+    return await(net, net->n_blocks, net->n_blocks);
 }
 
 zn_status network_reduce_begin(comm_network *net, const struct comm_asked *asked,
@@ -240,73 +292,24 @@ zn_status network_reduce_begin(comm_network *net, const struct comm_asked *asked
 
 zn_status network_reduce_next(comm_network *net, struct sum_term *terms, int64_t *n_elements)
 {
-    int64_t block = net->taken;
-    if (block == 0)
-        ZN_TRY(compare(net));
-    if (block > 0) {
-        ZN_TRY(await(net, net->sends[(block - 1) % UNDER_WAY], net->n_remote));
-        ZN_TRY(post(net, block - 1 + UNDER_WAY));
-    }
+    net->n_taken = net->n_given;
     *n_elements = 0;
-    if (block == net->n_blocks)
-        return ZN_OK;
-    ZN_TRY(await(net, net->receives[block % UNDER_WAY], net->n_remote));
-    for (int i = 0; i < net->n_remote; i++)
-        terms[net->remote[i]] = (struct sum_term){staged(net, false, block, i), true};
+    if (net->n_taken == net->n_blocks)
+        return await(net, net->n_blocks, net->n_blocks);
+    ZN_TRY(await(net, net->n_taken + 1, 0));
+    int64_t block = net->n_given++;
+    for (int i = 0; i < net->peers.n_remote; i++)
+        terms[net->peers.remote[i]] = (struct sum_term){staged(net, false, block, i), true};
     *n_elements = (int64_t)(bytes_of_block(net, block) / zn_dtype_bytes((zn_dtype)net->asked.wire));
-    net->taken++;
     return ZN_OK;
 }
 
-/* Tests until all are done or the time is up. */
-static void drain(MPI_Request *requests, int n, int patience_ms)
+void network_give_up(comm_network *net)
 {
-    int done = 0;
-    for (int ms = 0; ms <= patience_ms; ms++) {
-        if (MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS || done)
-            return;
-        sleep_seconds(1e-3);
-    }
+    link_run(net->link, cancel, net);
 }
 
-static void cancel(MPI_Request *requests, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (requests[i] != MPI_REQUEST_NULL)
-            MPI_Cancel(&requests[i]);
-    drain(requests, n, 0);
-}
-
-void network_give_up(comm_network *net, bool tell)
-{
-    for (int i = 0; i < UNDER_WAY; i++)
-        cancel(net->receives[i], net->n_remote);
-    if (!tell)
-        return;
-    net->told = comm_vote(job_check(net->node->job));
-    for (int i = 0; i < net->n_remote; i++)
-        MPI_Isend(&net->told, sizeof net->told, MPI_BYTE, net->remote[i], TAG_FAILURE, net->comm, &net->tells[i]);
-    drain(net->tells, net->n_remote, GIVE_UP_MS); /* they are small: MPI has taken most of them at once */
-}
-
-/* Who is where: leader_of[r] is the first rank on the node of rank r. */
-static zn_status find_others(comm_network *net, const int *leader_of, int n_ranks)
-{
-    int me = net->rank, home = leader_of[me];
-    net->remote = calloc((size_t)n_ranks, sizeof *net->remote);
-    net->leaders = calloc((size_t)n_ranks, sizeof *net->leaders);
-    if (!net->remote || !net->leaders)
-        return zn_fail(ZN_ERR_MEMORY, "no memory for a table of %d ranks", n_ranks);
-    for (int i = 1; i < n_ranks; i++) {
-        int other = (me + i) % n_ranks;
-        if (leader_of[other] == home)
-            continue;
-        net->remote[net->n_remote++] = other;
-        if (me == home && leader_of[other] == other)
-            net->leaders[net->n_leaders++] = other;
-    }
-    return ZN_OK;
-}
+/* ---- Creation ---- */
 
 static MPI_Request *no_requests(int n)
 {
@@ -318,18 +321,17 @@ static MPI_Request *no_requests(int n)
 
 static zn_status allocate(comm_network *net, size_t *n_bytes)
 {
-    size_t n_messages = 2 * (size_t)UNDER_WAY * (size_t)net->n_remote;
+    size_t n_messages = 2 * (size_t)UNDER_WAY * (size_t)net->peers.n_remote;
     size_t each = STAGING_WANTED / n_messages / 4096 * 4096;
     each = each > REDUCE_BLOCK_MAX ? REDUCE_BLOCK_MAX : each;
     net->staged_bytes = each < REDUCE_BLOCK_MIN ? REDUCE_BLOCK_MIN : each;
     net->staging = aligned_alloc(4096, n_messages * net->staged_bytes);
-    net->checks = no_requests(2 * net->n_leaders);
-    net->asked_there = calloc((size_t)net->n_leaders + 1, sizeof *net->asked_there);
-    net->tells = no_requests(net->n_remote);
-    bool whole = net->staging && net->checks && net->asked_there && net->tells;
+    net->checks = no_requests(2 * net->peers.n_leaders);
+    net->asked_there = calloc((size_t)net->peers.n_leaders + 1, sizeof *net->asked_there);
+    bool whole = net->staging && net->checks && net->asked_there;
     for (int i = 0; i < UNDER_WAY; i++) {
-        net->receives[i] = no_requests(net->n_remote);
-        net->sends[i] = no_requests(net->n_remote);
+        net->receives[i] = no_requests(net->peers.n_remote);
+        net->sends[i] = no_requests(net->peers.n_remote);
         whole = whole && net->receives[i] && net->sends[i];
     }
     if (!whole)
@@ -339,53 +341,22 @@ static zn_status allocate(comm_network *net, size_t *n_bytes)
     return ZN_OK;
 }
 
-static void release(comm_network *net)
+zn_status network_create(comm_link *link, struct comm_node *node, int rank, int n_ranks, comm_network **out, size_t *n_bytes)
 {
-    for (int i = 0; i < UNDER_WAY; i++) {
-        free(net->receives[i]);
-        free(net->sends[i]);
-    }
-    free(net->tells);
-    free(net->asked_there);
-    free(net->checks);
-    free(net->staging);
-    free(net->leaders);
-    free(net->remote);
-    free(net);
-}
-
-zn_status network_create(struct comm_node *node, comm_network **out, size_t *n_bytes)
-{
-    int n_ranks, code, *leader_of = NULL;
     comm_network *net = calloc(1, sizeof *net);
-    MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
-    if (net)
-        leader_of = calloc((size_t)n_ranks, sizeof *leader_of);
-    if (!leader_of) {
-        free(net);
-        return zn_fail(ZN_ERR_MEMORY, "no memory for a table of %d ranks", n_ranks);
-    }
+    if (!net)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for a network of %d ranks", n_ranks);
+    net->link = link;
     net->node = node;
-    net->rank = node->ranks[node->me];
-    net->comm = MPI_COMM_NULL;
-    net->failure = MPI_REQUEST_NULL;
-    code = MPI_Allgather(&node->ranks[0], 1, MPI_INT, leader_of, 1, MPI_INT, MPI_COMM_WORLD);
-    if (code == MPI_SUCCESS)
-        code = MPI_Comm_dup(MPI_COMM_WORLD, &net->comm);
-    zn_status status = code == MPI_SUCCESS ? ZN_OK : mpi_failed("MPI_Comm_dup", code);
-    if (status == ZN_OK)
-        status = find_others(net, leader_of, n_ranks);
+    net->comm = *(const MPI_Comm *)link_mpi_comm(link);
+    net->rank = rank;
+    zn_status status = peers_init(&net->peers, link, node->job_ranks, rank, n_ranks);
     if (status == ZN_OK)
         status = allocate(net, n_bytes);
-    free(leader_of);
     if (status != ZN_OK) {
-        release(net);
+        network_destroy(net, false);
         return status;
     }
-    MPI_Irecv(&net->heard, sizeof net->heard, MPI_BYTE, MPI_ANY_SOURCE, TAG_FAILURE, net->comm,
-              &net->failure);
-    node->job->look_around = hear;
-    node->job->context = net;
     *out = net;
     return ZN_OK;
 }
@@ -394,10 +365,13 @@ void network_destroy(comm_network *net, bool failed)
 {
     if (!net || failed)
         return;
-    net->node->job->look_around = NULL;
-    cancel(&net->failure, 1);
-    if (net->failure != MPI_REQUEST_NULL)
-        MPI_Request_free(&net->failure);
-    MPI_Comm_free(&net->comm);
-    release(net);
+    for (int i = 0; i < UNDER_WAY; i++) {
+        free(net->receives[i]);
+        free(net->sends[i]);
+    }
+    free(net->asked_there);
+    free(net->checks);
+    free(net->staging);
+    peers_fini(&net->peers);
+    free(net);
 }

@@ -1,20 +1,17 @@
-/* Pieces between nodes, by MPI's transport. Only the communication thread calls it. Nothing here
- * blocks in MPI: requests are tested, with sleeps in between that grow to a millisecond, and with a
- * look at the node's failure. */
+/* A communicator's pieces between nodes, by MPI's transport: steps of its requests run on the process's link, and never wait
+ * there. */
 #ifndef ZN_COMM_NETWORK_H
 #define ZN_COMM_NETWORK_H
 
-#include "comm/node.h"
+#include "comm/link.h"
 #include "comm/sum.h"
 
-typedef struct comm_network comm_network; /* NULL in the workers of jobs on one node */
+typedef struct comm_network comm_network; /* NULL in workers whose ranks share one node */
 
-/* For a job of several nodes, after MPI was started; collective over all ranks. Hears failures of
- * other nodes from then on, through node's look_around too. Holds *n_bytes of staging. */
-zn_status network_create(struct comm_node *node, comm_network **net, size_t *n_bytes);
+/* For a communicator of n_ranks on several nodes, of which this is `rank`. Holds *n_bytes of staging. */
+zn_status network_create(comm_link *link, struct comm_node *node, int rank, int n_ranks, comm_network **net, size_t *n_bytes);
 
-/* For all ranks together. After a failure the memory is left to the process's end, since MPI may
- * still be writing to it. */
+/* After a failure the memory is left to the process's end, since MPI may still be writing to it. NULL is legal. */
 void network_destroy(comm_network *net, bool failed);
 
 /* A gather's remote pieces: into all[q] for every rank q of another node, while `mine` goes to
@@ -29,8 +26,7 @@ zn_status network_reduce_begin(comm_network *net, const struct comm_asked *asked
                                const unsigned char *mine);
 zn_status network_reduce_next(comm_network *net, struct sum_term *terms, int64_t *n_elements);
 
-/* After a failure of the node: gives up what is under way and, when this rank found the failure,
- * tells it to all ranks of other nodes. */
-void network_give_up(comm_network *net, bool tell);
+/* After a failure of the job: gives up what is under way, so that MPI no longer writes to the caller's memory. */
+void network_give_up(comm_network *net);
 
 #endif

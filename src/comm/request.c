@@ -100,11 +100,14 @@ static zn_status run(struct worker *w, const struct comm_request *request)
     return node_wait_done(&w->node, asked.sequence);
 }
 
-void worker_give_up(struct worker *w)
+/* After a failure of the job. */
+static void give_up(struct worker *w)
 {
     if (w->network && !w->gave_up)
-        network_give_up(w->network, atomic_load(&w->job.failed_first));
+        network_give_up(w->network);
     w->gave_up = true;
+    if (w->link)
+        link_tell(w->link);
 }
 
 zn_status worker_run(struct worker *w, const struct comm_request *request)
@@ -121,7 +124,7 @@ zn_status worker_run(struct worker *w, const struct comm_request *request)
             zn_context(status, "rank %d", w->head.rank);
         node_fail(&w->node, status, zn_error_message());
     }
-    worker_give_up(w);
+    give_up(w);
     return job_check(w->node.job);
 }
 

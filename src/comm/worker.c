@@ -62,8 +62,7 @@ static zn_status run_call(void *arg)
     return status;
 }
 
-static zn_status call_and_wait(struct worker *w, zn_status (*function)(struct worker *, void *),
-                               void *arg)
+zn_status worker_call(struct worker *w, zn_status (*function)(struct worker *worker, void *arg), void *arg)
 {
     struct call call = {.worker = w, .function = function, .arg = arg};
     if (!w->stream)
@@ -97,7 +96,7 @@ static zn_status run_exchange(struct worker *w, void *arg)
 static zn_status exchange(zn_comm *comm, enum comm_op op, const void *mine, size_t n_bytes,
                           void *all)
 {
-    return call_and_wait((struct worker *)comm, run_exchange,
+    return worker_call((struct worker *)comm, run_exchange,
                          &(struct exchange){op, mine, n_bytes, all});
 }
 
@@ -110,7 +109,7 @@ static zn_status run_alloc(struct worker *w, void *arg)
 static zn_status alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared)
 {
     struct zn_shared made = {.n_bytes = n_bytes};
-    ZN_TRY(call_and_wait((struct worker *)comm, run_alloc, &made));
+    ZN_TRY(worker_call((struct worker *)comm, run_alloc, &made));
     *shared = made;
     return ZN_OK;
 }
@@ -123,13 +122,7 @@ static zn_status run_release(struct worker *w, void *arg)
 
 static void release(zn_comm *comm, struct zn_shared *shared)
 {
-    call_and_wait((struct worker *)comm, run_release, shared);
-}
-
-static zn_status tell_failure(void *arg)
-{
-    worker_give_up(arg);
-    return ZN_OK;
+    worker_call((struct worker *)comm, run_release, shared);
 }
 
 static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
@@ -142,8 +135,8 @@ static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
         snprintf(whole, sizeof whole, "%s", text);
     node_fail(&w->node, status, whole);
     job_check(&w->job); /* whose failure it is */
-    if (w->network)
-        zn_stream_submit(w->stream, &(struct zn_task){.run = tell_failure, .arg = w});
+    if (w->link)
+        link_tell(w->link);
 }
 
 static bool speaks(zn_comm *comm)
@@ -157,8 +150,6 @@ static zn_status run_end(struct worker *w, void *arg)
     bool *failed = arg;
     unsigned char mine = 0;
     *failed = worker_exchange(w, COMM_END, &mine, sizeof mine, w->ends) != ZN_OK;
-    if (w->end)
-        w->end(w, *failed);
     return ZN_OK;
 }
 
@@ -166,8 +157,11 @@ static void destroy(zn_comm *comm)
 {
     struct worker *w = (struct worker *)comm;
     bool failed = true;
-    call_and_wait(w, run_end, &failed);
+    worker_call(w, run_end, &failed);
     zn_stream_destroy(w->stream);
+    network_destroy(w->network, failed);
+    if (w->end)
+        w->end(w, failed);
     bool last = node_leave(&w->node, w->processes ? (failed ? farewell_seconds : 0) : -1);
     worker_release_all(w);
     if (w->processes || last)

@@ -1,5 +1,5 @@
 /* Communicators with a control block: self, threads and mpi. A worker's requests run on its stream:
- * a thread that owns the region table, the sequence number and the network, or the caller (self). */
+ * a thread that owns the region table, the sequence number and the network's requests, or the caller (self). */
 #ifndef ZN_COMM_WORKER_H
 #define ZN_COMM_WORKER_H
 
@@ -18,8 +18,9 @@ struct worker {
     struct comm_job job;
     struct comm_node node;
     zn_stream *stream;
-    comm_network *network;
-    /* Ends MPI, on the stream's thread; or NULL. */
+    comm_link *link;       /* to MPI's thread; NULL: ranks are threads */
+    comm_network *network; /* NULL: all ranks are on this node */
+    /* Ends MPI, when all requests have ended; or NULL. */
     void (*end)(struct worker *worker, bool failed);
     bool processes;    /* local ranks are processes, not threads */
     int *ranks, *pids; /* of local ranks; the pointers of node and job */
@@ -47,8 +48,8 @@ void worker_free(struct worker *worker);
 /* On the stream's thread: one request from start to end. */
 zn_status worker_run(struct worker *worker, const struct comm_request *request);
 
-/* On the stream's thread, after a failure of the node: lets other nodes know. */
-void worker_give_up(struct worker *worker);
+/* Runs the function on the stream's thread, and blocks until it has returned. */
+zn_status worker_call(struct worker *worker, zn_status (*function)(struct worker *worker, void *arg), void *arg);
 
 /* On the stream's thread: the mailboxes of all ranks. */
 zn_status worker_exchange(struct worker *worker, enum comm_op op, const void *mine, size_t n_bytes,
