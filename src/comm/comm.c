@@ -1,9 +1,5 @@
-/* The public face of a communicator: checks, traffic, and the agreement. */
+/* The public face of a communicator: checks, traffic and the log. */
 #include "comm/private.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 
@@ -65,7 +61,9 @@ struct zn_mark comm_exchange_mark(const zn_comm *comm)
 
 zn_status zn_comm_alloc(zn_comm *comm, size_t n_bytes, struct zn_shared *shared)
 {
-    return comm->ops->alloc(comm, n_bytes, shared);
+    ZN_TRY(comm->ops->alloc(comm, n_bytes, shared));
+    shared->comm = comm;
+    return ZN_OK;
 }
 
 void zn_comm_free(zn_comm *comm, struct zn_shared *shared)
@@ -74,11 +72,13 @@ void zn_comm_free(zn_comm *comm, struct zn_shared *shared)
     *shared = (struct zn_shared){.index = -1};
 }
 
-static zn_status check_source(const struct zn_comm_tag *tag, const struct zn_shared *from,
+static zn_status check_source(const zn_comm *comm, const struct zn_comm_tag *tag, const struct zn_shared *from,
                               size_t offset, size_t n_bytes)
 {
     if (tag->kind < 0 || tag->kind >= ZN_N_COMM_KINDS)
         return zn_fail(ZN_ERR_INTERNAL, "a request of unknown kind %d", tag->kind);
+    if (from->comm != comm)
+        return zn_fail(ZN_ERR_INTERNAL, "a request of group %s for memory of another group", zn_axis_name(comm->axis));
     if (offset > from->n_bytes || n_bytes > from->n_bytes - offset)
         return zn_fail(ZN_ERR_INTERNAL,
                        "a request for %zu bytes at %zu of shared memory of %zu bytes", n_bytes,
@@ -88,9 +88,9 @@ static zn_status check_source(const struct zn_comm_tag *tag, const struct zn_sha
 
 static zn_status log_request(const zn_comm *comm, const struct comm_request *r)
 {
-    const char *wire = r->op == COMM_REDUCE ? zn_dtype_name(r->wire) : "bytes";
-    return zn_request_log_add(comm->requests, "%s, unit %d: %zu as %s%s", request_labels[r->tag.kind], r->tag.unit, r->n_bytes,
-                              wire, r->adds ? ", added" : "");
+    const char *wire = r->op == COMM_REDUCE ? zn_dtype_name(r->wire) : "bytes", *group = comm_group_name(comm);
+    return zn_request_log_add(comm->requests, "%s, unit %d: %zu as %s%s%s%s", request_labels[r->tag.kind], r->tag.unit,
+                              r->n_bytes, wire, r->adds ? ", added" : "", group ? ", group " : "", group ? group : "");
 }
 
 static zn_status submit(zn_comm *comm, const struct comm_request *r, zn_event *done)
@@ -106,7 +106,7 @@ static zn_status submit(zn_comm *comm, const struct comm_request *r, zn_event *d
 zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done)
 {
     void *to;
-    ZN_TRY(check_source(&gather->tag, gather->from, gather->offset, gather->n_bytes));
+    ZN_TRY(check_source(comm, &gather->tag, gather->from, gather->offset, gather->n_bytes));
     ZN_TRY(zn_extent_pointer(gather->to, (size_t)comm->n_ranks * gather->n_bytes, "gather", &to));
     uint64_t sent = (uint64_t)(comm->n_ranks - 1) * gather->n_bytes;
     struct comm_request request = {
@@ -134,7 +134,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         return zn_fail(ZN_ERR_INTERNAL, "a reduce of %lld elements at %zu",
                        (long long)reduce->n_elements, reduce->offset);
     void *to;
-    ZN_TRY(check_source(&reduce->tag, reduce->from, reduce->offset, n_all));
+    ZN_TRY(check_source(comm, &reduce->tag, reduce->from, reduce->offset, n_all));
     ZN_TRY(zn_extent_pointer(reduce->to, n_bytes, "reduction", &to));
     uint64_t sent = (uint64_t)(comm->n_ranks - 1) * (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
     struct comm_request request = {
@@ -157,48 +157,9 @@ zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void
     if (n_bytes > ZN_EXCHANGE_BYTES)
         return zn_fail(ZN_ERR_INTERNAL, "an exchange of %zu bytes; at most %d", n_bytes,
                        ZN_EXCHANGE_BYTES);
-    ZN_TRY(zn_request_log_add(comm->requests, "exchange: %zu", n_bytes));
+    const char *group = comm_group_name(comm);
+    ZN_TRY(zn_request_log_add(comm->requests, "exchange: %zu%s%s", n_bytes, group ? ", group " : "", group ? group : ""));
     return comm->ops->exchange(comm, COMM_EXCHANGE, mine, n_bytes, all);
-}
-
-struct comm_vote comm_vote(zn_status status)
-{
-    struct comm_vote vote = {.status = (int32_t)status};
-    if (status != ZN_OK)
-        snprintf(vote.text, sizeof vote.text, "%s", zn_error_message());
-    return vote;
-}
-
-zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks, const char *agreed)
-{
-    for (int i = 0; i < n_ranks; i++) {
-        const struct comm_vote *vote =
-            (const void *)((const unsigned char *)votes + (size_t)i * stride);
-        if (vote->status == ZN_OK)
-            continue;
-        zn_status status = zn_fail_text((zn_status)vote->status, vote->text);
-        return n_ranks > 1 && strcmp(vote->text, agreed) != 0 ? zn_context(status, "rank %d", i) : status;
-    }
-    return ZN_OK;
-}
-
-zn_status zn_comm_agree(zn_comm *comm, zn_status mine)
-{
-    struct comm_vote vote = comm_vote(mine);
-    struct comm_vote *votes = malloc((size_t)comm->n_ranks * sizeof *votes);
-    if (!votes) {
-        zn_status status = zn_fail(ZN_ERR_MEMORY, "no memory to agree with the other ranks");
-        zn_comm_abort(comm, status);
-        return status;
-    }
-    zn_status status = comm->ops->exchange(comm, COMM_AGREE, &vote, sizeof vote, votes);
-    if (status == ZN_OK) {
-        status = comm_count_votes(votes, sizeof vote, comm->n_ranks, comm->agreed);
-        if (status != ZN_OK)
-            snprintf(comm->agreed, sizeof comm->agreed, "%s", zn_error_message());
-    }
-    free(votes);
-    return status;
 }
 
 void zn_comm_abort(zn_comm *comm, zn_status status)
@@ -213,6 +174,8 @@ bool zn_comm_speaks(zn_comm *comm)
 
 void zn_comm_destroy(zn_comm *comm)
 {
-    if (comm)
-        comm->ops->destroy(comm);
+    if (!comm)
+        return;
+    comm->world->n_groups -= comm->axis != ZN_WORLD;
+    comm->ops->destroy(comm);
 }

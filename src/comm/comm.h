@@ -1,13 +1,14 @@
-/* A communicator: the ranks of one job and the collectives between them.
+/* A communicator: the ranks of one job, or a group of them, and the collectives between them.
  *
  * Requests of one communicator run one after the other, in the order they were submitted, which
- * must be the same on every rank; a communication thread of the process does the work while the
- * device computes. Sums over ranks are taken in rank order in fp32, so they do not depend on
+ * must be the same on every rank; a communication thread of its own does the work while the
+ * device computes. Requests of different communicators are independent: ranks may submit to two groups in different orders, and
+ * a group that waits holds up no other. Sums over ranks are taken in rank order in fp32, so they do not depend on
  * timing or transport.
  *
  * Memory that other ranks read from (partitions, gradient slots) comes from zn_comm_alloc: ranks
  * of one node read it in place. Waiting sleeps and never spins for long. A rank that fails or
- * dies makes every request of the others fail with its message. */
+ * dies makes every request of the others fail with its message, in all groups. */
 #ifndef ZN_COMM_COMM_H
 #define ZN_COMM_COMM_H
 
@@ -18,13 +19,15 @@
 #include "base/event.h"
 #include "base/request_log.h"
 #include "base/stream.h"
+#include "comm/mesh.h"
 #include "memory/buffer.h"
 #include "tensor/dtype.h"
 
 typedef struct zn_comm zn_comm;
 
-/* Memory of the same size on every rank; `index` names it on all of them. */
+/* Memory of the same size on every rank of a communicator; `index` names it on all of them. */
 struct zn_shared {
+    const zn_comm *comm; /* whose requests may take it */
     int index;
     size_t n_bytes;
     unsigned char *address; /* zeroed, 4096-byte aligned; of this rank's own part. NULL on sim */
@@ -97,7 +100,7 @@ enum { ZN_EXCHANGE_BYTES = 4096 };
 zn_status zn_comm_exchange(zn_comm *comm, const void *mine, size_t n_bytes, void *all);
 
 /* Collective; blocks: the first failure, in rank order, of the statuses given (each with its thread's
- * message) becomes the status of all, its message with "rank R: " before it. */
+ * message) becomes the status of all, its message with "rank R: " before it (its rank in the job). */
 zn_status zn_comm_agree(zn_comm *comm, zn_status mine);
 
 /* Not collective: tells the others that this rank cannot go on; every request of theirs, under way
@@ -106,7 +109,7 @@ zn_status zn_comm_agree(zn_comm *comm, zn_status mine);
  * A request whose `after` failed does the same. */
 void zn_comm_abort(zn_comm *comm, zn_status status);
 
-/* Not collective, also after a failure: true for the first rank of the node that asks, and for no other.
+/* Not collective, also after a failure: true for the first rank of the node that asks, and for no other; a group asks as its job.
  * What all ranks know, their end above all, is said by that one. */
 bool zn_comm_speaks(zn_comm *comm);
 
@@ -121,10 +124,24 @@ size_t zn_comm_buffer_bytes(const zn_comm *comm);
 /* Not collective: requests that are submitted from now on are noted; NULL: no more. The time line outlives them. */
 void zn_comm_trace(zn_comm *comm, zn_timeline *timeline);
 
-/* Not collective: the same for the log of requests. */
+/* Not collective: the same for the log of requests. Lines name the group where it has not all ranks of the job. */
 void zn_comm_log_requests(zn_comm *comm, zn_request_log *log);
 
-void zn_comm_destroy(zn_comm *comm); /* collective; NULL is legal */
+/* Collective; blocks until all ranks are there. Groups are destroyed before their job. NULL is legal. */
+void zn_comm_destroy(zn_comm *comm);
+
+/* ---- Groups ---- */
+
+/* Collective; blocks. The groups that this rank is in, one for each axis, of a job that lies in the mesh: communicators with
+ * queues, memory, traffic, time line and log of their own, and ranks counted from 0. groups[ZN_WORLD] is `comm` itself. A group
+ * of one rank runs its requests at once on the caller. Failures are the job's: a rank that aborts, dies or disagrees in one group
+ * fails every request of every group, and of the job, with the same message. A job is split once at a time, and a group never.
+ * All ranks succeed or none. */
+zn_status zn_comm_split(zn_comm *comm, const struct zn_mesh *mesh, zn_comm *groups[ZN_N_AXES]);
+
+/* Collective; blocks: destroys the groups, in the same order on every rank, but not the job; sets all to NULL. Who calls
+ * zn_comm_destroy instead keeps to one order, since each waits for its other ranks. */
+void zn_comm_destroy_groups(zn_comm *groups[ZN_N_AXES]);
 
 /* ---- Backends ---- */
 
@@ -148,7 +165,9 @@ bool zn_comm_is_launched(void);
 
 /* One of n_ranks identical ranks on a virtual clock: a request takes latency + bytes received or sent /
  * bandwidth, of the link within a node or between nodes: the longer of the two, since both work at
- * once. No memory is touched. */
+ * once. No memory is touched. Of a group the rank with the fewest peers on its node decides, since all wait for it; ranks of one
+ * node are consecutive. Groups work side by side, each at the full rate of the links: that two of them share a link is not
+ * modelled. */
 struct zn_sim_links {
     int n_ranks, ranks_per_node;
     double node_bytes, network_bytes; /* a second, each rank's share */

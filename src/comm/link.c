@@ -73,7 +73,7 @@ static void tell(comm_link *link)
         return;
     link->has_told = true;
     int home = link->node_of[link->world->job->rank];
-    link->told = comm_vote(job_check(link->world->job));
+    link->told = comm_vote(NULL, job_check(link->world->job));
     for (int i = 0; i < link->n_ranks; i++)
         if (link->node_of[i] != home)
             MPI_Isend(&link->told, sizeof link->told, MPI_BYTE, i, TAG_FAILURE, link->comm, &link->tells[i]);

@@ -109,7 +109,7 @@ static zn_status share_control(struct worker *w, MPI_Comm local)
     unsigned char *address = NULL;
     if (w->node.me == 0)
         made.vote =
-            comm_vote(w->node.n_local > 1 ? memory_create_shared(n_bytes, &made.memory, &address)
+            comm_vote(NULL, w->node.n_local > 1 ? memory_create_shared(n_bytes, &made.memory, &address)
                                           : memory_create_private(n_bytes, &made.memory, &address));
     MPI_Bcast(&made, sizeof made, MPI_BYTE, 0, local);
     zn_status status = zn_fail_text((zn_status)made.vote.status, made.vote.text);
@@ -126,13 +126,13 @@ static zn_status share_control(struct worker *w, MPI_Comm local)
 /* Before the control block serves, ranks agree by MPI itself. */
 static zn_status agree_by_mpi(zn_status mine, int n_ranks)
 {
-    struct comm_vote vote = comm_vote(mine), *votes = malloc((size_t)n_ranks * sizeof vote);
+    struct comm_vote vote = comm_vote(NULL, mine), *votes = malloc((size_t)n_ranks * sizeof vote);
     if (!votes)
         return zn_fail(ZN_ERR_MEMORY, "no memory to agree with %d ranks", n_ranks);
     zn_status status = ZN_ERR_IO;
     if (MPI_Allgather(&vote, sizeof vote, MPI_BYTE, votes, sizeof vote, MPI_BYTE, MPI_COMM_WORLD) ==
         MPI_SUCCESS)
-        status = comm_count_votes(votes, sizeof vote, n_ranks, "");
+        status = comm_count_votes(votes, sizeof vote, n_ranks, NULL);
     else
         zn_fail(status, "MPI did not start");
     free(votes);

@@ -6,7 +6,8 @@
  * and tests them, as far as that goes without waiting. The one sleeps while the other works on the request.
  *
  * Messages of a request carry a tag made from what was asked for, so that those of ranks that
- * disagree never meet; one rank of each node compares what the nodes ask for and says so. */
+ * disagree do not meet; one rank of each node compares what the nodes ask for and says so. Each axis has tags of its own: the
+ * messages of two groups that have a pair of ranks in common never meet, and groups along one axis have no rank in common. */
 #include "comm/network.h"
 
 #include <mpi.h>
@@ -17,9 +18,9 @@
 
 enum {
     UNDER_WAY = 2, /* blocks */
-    TAG_ASKED = 2,
-    TAG_DATA = 16,       /* and above */
-    N_DATA_TAGS = 32000, /* MPI grants tags up to 32767 */
+    TAG_ASKED = 2,      /* and above, one for each axis */
+    TAG_DATA = 16,      /* and above, so many for each axis; MPI grants tags up to 32767 */
+    N_DATA_TAGS = 5000,
 };
 
 #define GATHER_BLOCK (64 * ZN_MIB) /* a message's size is an int to MPI */
@@ -64,7 +65,7 @@ static int tag_of(const struct comm_asked *asked)
                               (uint64_t)asked->region, (uint64_t)asked->wire, asked->n_bytes};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         hash = (hash ^ parts[i]) * UINT64_C(0x9e3779b97f4a7c15) >> 1;
-    return TAG_DATA + (int)(hash % N_DATA_TAGS);
+    return TAG_DATA + asked->axis * N_DATA_TAGS + (int)(hash % N_DATA_TAGS);
 }
 
 static unsigned char *staged(const comm_network *net, bool to_send, int64_t block, int i)
@@ -195,10 +196,10 @@ static zn_status start(void *arg, bool *done)
 {
     comm_network *net = arg;
     for (int i = 0; i < net->peers.n_leaders; i++) {
-        int there = net->node->job_ranks[net->peers.leaders[i]];
-        int code = MPI_Irecv(&net->asked_there[i], sizeof net->asked, MPI_BYTE, there, TAG_ASKED, net->comm, &net->checks[i]);
+        int there = net->node->job_ranks[net->peers.leaders[i]], tag = TAG_ASKED + net->asked.axis;
+        int code = MPI_Irecv(&net->asked_there[i], sizeof net->asked, MPI_BYTE, there, tag, net->comm, &net->checks[i]);
         if (code == MPI_SUCCESS)
-            code = MPI_Isend(&net->asked, sizeof net->asked, MPI_BYTE, there, TAG_ASKED, net->comm,
+            code = MPI_Isend(&net->asked, sizeof net->asked, MPI_BYTE, there, tag, net->comm,
                              &net->checks[net->peers.n_leaders + i]);
         if (code != MPI_SUCCESS)
             return mpi_failed("MPI_Isend", code);

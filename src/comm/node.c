@@ -34,6 +34,15 @@ size_t node_slot_bytes(void)
     return sizeof(struct comm_slot);
 }
 
+void node_clear_slot(struct comm_node *node)
+{
+    struct comm_slot *slot = node->slots[node->me];
+    atomic_store(&slot->ready, 0);
+    atomic_store(&slot->done, 0);
+    atomic_store(&slot->n_left, 0);
+    atomic_store(&slot->n_gone, 0);
+}
+
 static void futex_wake(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -126,8 +135,10 @@ static const char *op_text(int32_t op)
 
 static void describe(char *text, size_t size, int rank, const struct comm_asked *asked)
 {
-    int n = snprintf(text, size, "rank %d asks in request %u for %s of %llu bytes", rank,
-                     asked->sequence, op_text(asked->op), (unsigned long long)asked->n_bytes);
+    bool is_group = asked->axis != ZN_WORLD;
+    int n = snprintf(text, size, "rank %d asks in request %u%s%s for %s of %llu bytes", rank, asked->sequence,
+                     is_group ? " of group " : "", is_group ? zn_axis_name((zn_axis)asked->axis) : "", op_text(asked->op),
+                     (unsigned long long)asked->n_bytes);
     if (n > 0 && (size_t)n < size && asked->op <= COMM_REDUCE)
         snprintf(text + n, size - (size_t)n, " (kind %d, unit %d, memory %d, %s)", asked->kind,
                  asked->unit, asked->region,
@@ -144,6 +155,12 @@ zn_status node_disagree(int rank, const struct comm_asked *asked, int other_rank
     return zn_fail(ZN_ERR_INTERNAL, "ranks disagree: %s, %s", texts[0], texts[1]);
 }
 
+/* By its rank in the job. */
+static int name_of(const struct comm_node *node, int local)
+{
+    return node->job_ranks[node->ranks[local]];
+}
+
 /* A rank that failed comes to the agreement at the end while others are still on the way: what it brings is the cause. */
 static zn_status failure_brought(const struct comm_node *node, int local)
 {
@@ -152,13 +169,10 @@ static zn_status failure_brought(const struct comm_node *node, int local)
         return ZN_OK;
     memcpy(&vote, node_mailbox(node, local), sizeof vote);
     zn_status status = (zn_status)vote.status;
-    return status == ZN_OK ? ZN_OK : zn_context(zn_fail_text(status, vote.text), "rank %d", node->ranks[local]);
-}
-
-/* By its rank in the job. */
-static int name_of(const struct comm_node *node, int local)
-{
-    return node->job_ranks[node->ranks[local]];
+    if (status == ZN_OK)
+        return ZN_OK;
+    zn_fail_text(status, vote.text);
+    return vote.names_rank ? status : zn_context(status, "rank %d", name_of(node, local));
 }
 
 static zn_status tell_difference(const struct comm_node *node, int local, const struct comm_asked *mine)

@@ -23,7 +23,8 @@
     X(ALLOC, "allocation")                                                                         \
     X(FREE, "release of memory")                                                                   \
     X(START, "start")                                                                              \
-    X(END, "end")
+    X(END, "end")                                                                                  \
+    X(SPLIT, "split into groups")
 
 enum comm_op {
 #define COMM_OP_ENUM(name, text) COMM_##name,
@@ -34,6 +35,7 @@ enum comm_op {
 /* What a rank asks for. All but `offset` must be the same on every rank. Fixed types: it crosses
  * the network. */
 struct comm_asked {
+    int32_t axis; /* of the communicator */
     int32_t op, kind, unit, region, wire;
     uint32_t sequence;
     uint64_t n_bytes; /* of one piece */
@@ -52,6 +54,9 @@ struct comm_node {
 
 /* A slot's size; slots that lie side by side are aligned when the first is, to 128 bytes. */
 size_t node_slot_bytes(void);
+
+/* Makes this rank's slot that of a rank that has asked for nothing. */
+void node_clear_slot(struct comm_node *node);
 
 /* What this rank asks for becomes visible to the others, and its source readable. */
 void node_set_ready(struct comm_node *node, const struct comm_asked *asked);

@@ -2,6 +2,8 @@
 #ifndef ZN_COMM_PRIVATE_H
 #define ZN_COMM_PRIVATE_H
 
+#include <pthread.h>
+
 #include "comm/comm.h"
 #include "comm/node.h"
 
@@ -27,6 +29,8 @@ struct comm_ops {
                           void *all);
     void (*abort)(zn_comm *comm, zn_status status, const char *text);
     bool (*speaks)(zn_comm *comm);
+    /* Of the axes after ZN_WORLD; the mesh is checked and the same on all ranks. */
+    zn_status (*split)(zn_comm *comm, const struct zn_mesh *mesh, zn_comm **groups);
     void (*destroy)(zn_comm *comm);
 };
 
@@ -34,12 +38,17 @@ struct comm_ops {
 struct zn_comm {
     const struct comm_ops *ops;
     zn_clock *clock;
+    zn_comm *world; /* of a group; a job is its own */
+    zn_axis axis;   /* of a group; else ZN_WORLD */
     int rank, n_ranks, local_rank, n_local;
+    const int *job_ranks;           /* of the ranks; NULL: the same */
     size_t buffer_bytes;            /* what the communicator holds for itself */
     uint64_t sent[ZN_N_COMM_KINDS]; /* of the thread that submits */
-    char agreed[COMM_TEXT];         /* the last failure that all ranks agreed on; likewise */
     zn_timeline *timeline;          /* likewise; NULL: none */
     zn_request_log *requests;       /* likewise */
+    int n_groups;                   /* of a job: those not yet destroyed; of the thread that splits it */
+    pthread_mutex_t lock;           /* of a job: guards the next */
+    char agreed[COMM_TEXT];         /* the last failure that all ranks of it or of a group agreed on */
 };
 
 /* How an exchange is noted. */
@@ -48,14 +57,21 @@ struct zn_mark comm_exchange_mark(const zn_comm *comm);
 /* A status that goes to other ranks with its text. */
 struct comm_vote {
     int32_t status;
+    int32_t names_rank; /* the text was agreed on */
     char text[COMM_TEXT];
 };
 
-/* With this thread's message when it is a failure. */
-struct comm_vote comm_vote(zn_status status);
+/* With this thread's message when it is a failure. Without a communicator nothing was agreed on. */
+struct comm_vote comm_vote(zn_comm *comm, zn_status status);
 
-/* The first failure in rank order as this thread's; `stride` bytes from one vote to the next. A text that is `agreed` names
- * its rank already. */
-zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks, const char *agreed);
+/* The first failure in rank order as this thread's, with its rank in the job; `stride` bytes from one vote to the next. */
+zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks, const int *job_ranks);
+
+/* This thread's message is agreed on by all ranks; and: whether a text was. */
+void comm_note_agreed(zn_comm *comm);
+bool comm_is_agreed(zn_comm *comm, const char *text);
+
+/* The name of a group that has not all ranks of its job; else NULL. */
+const char *comm_group_name(const zn_comm *comm);
 
 #endif

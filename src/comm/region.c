@@ -1,5 +1,4 @@
 /* The table of shared memory, the same on every rank since allocations are collective. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,17 +59,17 @@ static int free_row(struct worker *w)
 static zn_status share(struct worker *w, zn_status mine, struct offer *offer, struct offer *offers,
                        struct worker_region *region)
 {
-    offer->vote = comm_vote(mine);
+    offer->vote = comm_vote(NULL, mine);
     ZN_TRY(worker_exchange(w, COMM_ALLOC, offer, sizeof *offer, offers));
-    ZN_TRY(comm_count_votes(offers, sizeof *offers, w->head.n_ranks, ""));
+    ZN_TRY(comm_count_votes(offers, sizeof *offers, w->head.n_ranks, w->job_ranks));
     for (int i = 1; i < w->head.n_ranks; i++)
         if (offers[i].n_bytes != offers[0].n_bytes)
             return zn_fail(
-                ZN_ERR_INTERNAL, "ranks disagree: rank 0 allocates %llu bytes, rank %d %llu",
-                (unsigned long long)offers[0].n_bytes, i, (unsigned long long)offers[i].n_bytes);
-    offer->vote = comm_vote(attach_all(w, offers, region));
+                ZN_ERR_INTERNAL, "ranks disagree: rank %d allocates %llu bytes, rank %d %llu", w->job_ranks[0],
+                (unsigned long long)offers[0].n_bytes, w->job_ranks[i], (unsigned long long)offers[i].n_bytes);
+    offer->vote = comm_vote(NULL, attach_all(w, offers, region));
     ZN_TRY(worker_exchange(w, COMM_ALLOC, offer, sizeof *offer, offers));
-    return comm_count_votes(offers, sizeof *offers, w->head.n_ranks, "");
+    return comm_count_votes(offers, sizeof *offers, w->head.n_ranks, w->job_ranks);
 }
 
 /* A failure that all ranks have heard of is agreed on. */
@@ -79,7 +78,7 @@ static zn_status share_and_agree(struct worker *w, zn_status mine, struct offer 
 {
     zn_status status = share(w, mine, offer, offers, region);
     if (status != ZN_OK)
-        snprintf(w->head.agreed, sizeof w->head.agreed, "%s", zn_error_message());
+        comm_note_agreed(&w->head);
     return status;
 }
 

@@ -82,6 +82,7 @@ static zn_status run(struct worker *w, const struct comm_request *request)
     w->began = request->mark.timeline ? zn_clock_now(w->head.clock) : 0;
     ZN_TRY(job_check(w->node.job));
     const struct comm_asked asked = {
+        .axis = (int32_t)w->head.axis,
         .op = (int32_t)request->op,
         .kind = request->tag.kind,
         .unit = request->tag.unit,
@@ -120,8 +121,8 @@ zn_status worker_run(struct worker *w, const struct comm_request *request)
         return ZN_OK;
     /* Without this rank the others cannot end the request: it fails for all. */
     if (job_check(w->node.job) == ZN_OK) {
-        if (w->head.n_ranks > 1)
-            zn_context(status, "rank %d", w->head.rank);
+        if (w->head.world->n_ranks > 1)
+            zn_context(status, "rank %d", w->node.job->rank);
         node_fail(&w->node, status, zn_error_message());
     }
     give_up(w);

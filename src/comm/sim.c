@@ -1,5 +1,5 @@
 /* One of many identical ranks on a virtual clock. Nothing is moved: a request takes the time that
- * its bytes need on the links, which work side by side, the node's and the network's. */
+ * its bytes need on the links, which work side by side, the node's and the network's. A group has a stream of its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +95,8 @@ static void destroy(zn_comm *comm)
     free(sim);
 }
 
+static zn_status split(zn_comm *comm, const struct zn_mesh *mesh, zn_comm **groups);
+
 static const struct comm_ops sim_ops = {
     .alloc = alloc,
     .free = release,
@@ -102,15 +104,12 @@ static const struct comm_ops sim_ops = {
     .exchange = exchange,
     .abort = abort_ranks,
     .speaks = speaks,
+    .split = split,
     .destroy = destroy,
 };
 
-zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, zn_comm **comm)
+static zn_status create(zn_clock *clock, const struct zn_sim_links *links, int n_ranks, int n_local, struct sim **out)
 {
-    if (links->n_ranks < 1 || links->ranks_per_node < 1 || !(links->node_bytes > 0) ||
-        !(links->network_bytes > 0) || !(links->latency >= 0))
-        return zn_fail(ZN_ERR_USAGE,
-                       "simulated links need ranks, bandwidths above 0 and a latency");
     struct sim *sim = calloc(1, sizeof *sim);
     if (!sim)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a communicator");
@@ -119,12 +118,68 @@ zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, 
         free(sim);
         return status;
     }
-    int n_local = links->n_ranks < links->ranks_per_node ? links->n_ranks : links->ranks_per_node;
     sim->links = *links;
     if (links->cores)
         zn_stream_share(sim->stream, links->cores, links->cores_part);
-    sim->head =
-        (zn_comm){.ops = &sim_ops, .clock = clock, .n_ranks = links->n_ranks, .n_local = n_local};
+    sim->head = (zn_comm){.ops = &sim_ops,
+                          .clock = clock,
+                          .world = &sim->head,
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .n_ranks = n_ranks,
+                          .n_local = n_local};
+    *out = sim;
+    return ZN_OK;
+}
+
+zn_status zn_comm_create_sim(zn_clock *clock, const struct zn_sim_links *links, zn_comm **comm)
+{
+    if (links->n_ranks < 1 || links->ranks_per_node < 1 || !(links->node_bytes > 0) ||
+        !(links->network_bytes > 0) || !(links->latency >= 0))
+        return zn_fail(ZN_ERR_USAGE,
+                       "simulated links need ranks, bandwidths above 0 and a latency");
+    struct sim *sim;
+    int n_local = links->n_ranks < links->ranks_per_node ? links->n_ranks : links->ranks_per_node;
+    ZN_TRY(create(clock, links, links->n_ranks, n_local, &sim));
     *comm = &sim->head;
     return ZN_OK;
+}
+
+static int64_t members_below(const struct zn_members *m, int64_t rank)
+{
+    int64_t n = rank <= m->first ? 0 : (rank - m->first + m->stride - 1) / m->stride;
+    return n < m->n_ranks ? n : m->n_ranks;
+}
+
+/* The fewest ranks of its group, itself among them, that a rank has on its node. */
+static int fewest_local(const struct sim *sim, const struct zn_mesh *mesh, zn_axis axis)
+{
+    int64_t fewest = sim->head.n_ranks, per_node = sim->links.ranks_per_node;
+    for (int rank = 0; rank < sim->head.n_ranks; rank++) {
+        struct zn_members m = zn_mesh_members(mesh, axis, rank);
+        int64_t node = rank / per_node, n = members_below(&m, (node + 1) * per_node) - members_below(&m, node * per_node);
+        fewest = n < fewest ? n : fewest;
+    }
+    return (int)fewest;
+}
+
+static zn_status split(zn_comm *comm, const struct zn_mesh *mesh, zn_comm **groups)
+{
+    struct sim *sim = (struct sim *)comm;
+    zn_status status = ZN_OK;
+    zn_axis axis = ZN_WORLD + 1;
+    for (; axis < ZN_N_AXES; axis++) {
+        struct sim *group;
+        bool on_mesh = axis != ZN_NODE;
+        int n_ranks = on_mesh ? zn_mesh_members(mesh, axis, 0).n_ranks : comm->n_local;
+        int n_local = on_mesh ? fewest_local(sim, mesh, axis) : comm->n_local;
+        status = create(comm->clock, &sim->links, n_ranks, n_local, &group);
+        if (status != ZN_OK)
+            break;
+        group->head.world = comm;
+        group->head.axis = axis;
+        groups[axis] = &group->head;
+    }
+    while (status != ZN_OK && --axis > ZN_WORLD)
+        destroy(groups[axis]);
+    return status;
 }

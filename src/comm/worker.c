@@ -129,19 +129,19 @@ static void abort_ranks(zn_comm *comm, zn_status status, const char *text)
 {
     struct worker *w = (struct worker *)comm;
     char whole[COMM_TEXT];
-    if (comm->n_ranks > 1 && strcmp(text, comm->agreed) != 0)
-        snprintf(whole, sizeof whole, "rank %d: %s", comm->rank, text);
+    if (comm->world->n_ranks > 1 && !comm_is_agreed(comm, text))
+        snprintf(whole, sizeof whole, "rank %d: %s", w->node.job->rank, text);
     else
         snprintf(whole, sizeof whole, "%s", text);
     node_fail(&w->node, status, whole);
-    job_check(&w->job); /* whose failure it is */
+    job_check(w->node.job); /* whose failure it is */
     if (w->link)
         link_tell(w->link);
 }
 
 static bool speaks(zn_comm *comm)
 {
-    return job_claim(&((struct worker *)comm)->job);
+    return job_claim(((struct worker *)comm)->node.job);
 }
 
 /* Ranks of a whole job leave together; those of a failed one when they can. */
@@ -162,9 +162,10 @@ static void destroy(zn_comm *comm)
     network_destroy(w->network, failed);
     if (w->end)
         w->end(w, failed);
-    bool last = node_leave(&w->node, w->processes ? (failed ? farewell_seconds : 0) : -1);
+    bool is_world = comm->world == comm;
+    bool last = node_leave(&w->node, w->processes ? (failed && is_world ? farewell_seconds : 0) : -1);
     worker_release_all(w);
-    if (w->processes || last)
+    if (is_world && (w->processes || last))
         memory_unmap((unsigned char *)w->job.control, worker_control_bytes(w->node.n_local));
     worker_free(w);
 }
@@ -176,6 +177,7 @@ static const struct comm_ops worker_ops = {
     .exchange = exchange,
     .abort = abort_ranks,
     .speaks = speaks,
+    .split = worker_split,
     .destroy = destroy,
 };
 
@@ -231,8 +233,11 @@ zn_status worker_create(zn_clock *clock, int rank, int n_ranks, const int *local
     w->head = (zn_comm){
         .ops = &worker_ops,
         .clock = clock,
+        .world = &w->head,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
         .rank = rank,
         .n_ranks = n_ranks,
+        .job_ranks = w->job_ranks,
         .local_rank = w->node.me,
         .n_local = n_local,
         .buffer_bytes = worker_control_bytes(n_local),

@@ -1,4 +1,4 @@
-/* Communicators with a control block: self, threads and mpi. A worker's requests run on its stream:
+/* Communicators with a control block: self, threads, mpi and their groups. A worker's requests run on its stream:
  * a thread that owns the region table, the sequence number and the network's requests, or the caller (self). */
 #ifndef ZN_COMM_WORKER_H
 #define ZN_COMM_WORKER_H
@@ -15,7 +15,7 @@ struct worker_region {
 
 struct worker {
     zn_comm head;
-    struct comm_job job;
+    struct comm_job job; /* of a world; groups have a pointer to it in `node` */
     struct comm_node node;
     zn_stream *stream;
     comm_link *link;       /* to MPI's thread; NULL: ranks are threads */
@@ -24,8 +24,9 @@ struct worker {
     void (*end)(struct worker *worker, bool failed);
     bool processes;    /* local ranks are processes, not threads */
     int *ranks, *pids; /* of local ranks; the pointers of node and job */
-    int *job_ranks;    /* by rank; node's pointer */
+    int *job_ranks;    /* by rank; the pointer of node and head */
     unsigned char *ends; /* of the last exchange, one of each rank: to end needs no memory */
+    struct zn_shared slots; /* of a world that was split: each rank's part has its slot of every axis */
     /* Of the stream's thread: */
     uint32_t sequence;
     double began; /* its last request, when what it comes after was done */
@@ -54,6 +55,9 @@ zn_status worker_call(struct worker *worker, zn_status (*function)(struct worker
 /* On the stream's thread: the mailboxes of all ranks. */
 zn_status worker_exchange(struct worker *worker, enum comm_op op, const void *mine, size_t n_bytes,
                           void *all);
+
+/* The groups of a world. Collective; blocks. */
+zn_status worker_split(zn_comm *comm, const struct zn_mesh *mesh, zn_comm **groups);
 
 /* On the stream's thread. */
 zn_status worker_alloc(struct worker *worker, size_t n_bytes, struct zn_shared *shared);

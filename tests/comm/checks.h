@@ -26,7 +26,14 @@ struct world {
     zn_comm *comm;
     zn_clock *clock;
     int rank, n;
+    const int *job_ranks; /* of a group's ranks; NULL: the same */
 };
+
+/* A rank by its number in the job: what it gives and what it is called follow from that, so that groups are told apart. */
+static inline int name_of(const struct world *w, int rank)
+{
+    return w->job_ranks ? w->job_ranks[rank] : rank;
+}
 
 /* A value that every rank can work out: mostly ordinary, some at the edges of the 16-bit types. */
 static inline float value_of(uint64_t seed, int rank, int64_t i)
@@ -62,9 +69,9 @@ static inline float expected_sum(uint64_t seed, const struct world *w, int64_t n
                                  int64_t i, zn_dtype wire)
 {
     int64_t at = (int64_t)w->rank * n_elements + i;
-    volatile float sum = round_to(value_of(seed, 0, at), wire);
+    volatile float sum = round_to(value_of(seed, name_of(w, 0), at), wire);
     for (int r = 1; r < w->n; r++)
-        sum = sum + round_to(value_of(seed, r, at), wire);
+        sum = sum + round_to(value_of(seed, name_of(w, r), at), wire);
     return sum;
 }
 
@@ -86,7 +93,7 @@ static inline void check_gather(const struct world *w, uint64_t seed, size_t n_b
     size_t offset = in_place ? (size_t)w->rank * n_bytes : (size_t)(w->rank % 8) * 64;
     unsigned char *to = in_place ? part.address : malloc(total + 1);
     for (size_t i = 0; i < n_bytes; i++)
-        part.address[offset + i] = byte_of(seed, w->rank, i);
+        part.address[offset + i] = byte_of(seed, name_of(w, w->rank), i);
     zn_event done;
     zn_event_init(&done);
     struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, 7},
@@ -101,7 +108,7 @@ static inline void check_gather(const struct world *w, uint64_t seed, size_t n_b
         memset(part.address + offset, 0xee, n_bytes);
     for (int r = 0; r < w->n; r++)
         for (size_t i = 0; i < n_bytes; i++)
-            CHECK(to[(size_t)r * n_bytes + i] == byte_of(seed, r, i));
+            CHECK(to[(size_t)r * n_bytes + i] == byte_of(seed, name_of(w, r), i));
     if (!in_place)
         free(to);
     zn_comm_free(w->comm, &part);
@@ -118,7 +125,7 @@ static inline void check_reduce(const struct world *w, uint64_t seed, int64_t n_
     float *own = malloc((size_t)n_elements * sizeof(float) + 1);
     float *to = in_place ? mine + (int64_t)w->rank * n_elements : own;
     for (int64_t i = 0; i < total; i++)
-        mine[i] = value_of(seed, w->rank, i);
+        mine[i] = value_of(seed, name_of(w, w->rank), i);
     for (int64_t i = 0; i < n_elements && !in_place; i++)
         to[i] = (float)i * 0.25f;
     zn_event done;
@@ -134,7 +141,7 @@ static inline void check_reduce(const struct world *w, uint64_t seed, int64_t n_
     wait_for(w, &done);
     for (int64_t i = 0; i < n_elements; i++) {
         volatile float wanted = expected_sum(seed, w, n_elements, i, wire);
-        float before = in_place ? value_of(seed, w->rank, (int64_t)w->rank * n_elements + i)
+        float before = in_place ? value_of(seed, name_of(w, w->rank), (int64_t)w->rank * n_elements + i)
                                 : (float)i * 0.25f;
         if (adds)
             wanted = before + wanted;
@@ -149,11 +156,11 @@ static inline void check_exchange(const struct world *w)
     for (size_t n_bytes = 1; n_bytes <= ZN_EXCHANGE_BYTES; n_bytes *= 16) {
         unsigned char mine[ZN_EXCHANGE_BYTES], *all = malloc((size_t)w->n * n_bytes);
         for (size_t i = 0; i < n_bytes; i++)
-            mine[i] = byte_of(n_bytes, w->rank, i);
+            mine[i] = byte_of(n_bytes, name_of(w, w->rank), i);
         CHECK(zn_comm_exchange(w->comm, mine, n_bytes, all) == ZN_OK);
         for (int r = 0; r < w->n; r++)
             for (size_t i = 0; i < n_bytes; i++)
-                CHECK(all[(size_t)r * n_bytes + i] == byte_of(n_bytes, r, i));
+                CHECK(all[(size_t)r * n_bytes + i] == byte_of(n_bytes, name_of(w, r), i));
         free(all);
     }
     CHECK(zn_comm_exchange(w->comm, NULL, ZN_EXCHANGE_BYTES + 1, NULL) == ZN_ERR_INTERNAL);
@@ -170,7 +177,7 @@ static inline void check_agree(const struct world *w)
     CHECK(zn_comm_agree(w->comm, mine) == ZN_ERR_INPUT);
     char wanted[64];
     if (w->n > 1)
-        snprintf(wanted, sizeof wanted, "rank %d: file %d is bad", first, first);
+        snprintf(wanted, sizeof wanted, "rank %d: file %d is bad", name_of(w, first), first);
     else
         snprintf(wanted, sizeof wanted, "file 0 is bad");
     CHECK(strcmp(zn_error_message(), wanted) == 0);
@@ -186,7 +193,7 @@ static inline void check_agreed_again(const struct world *w)
     CHECK(status == ZN_ERR_INPUT);
     CHECK(zn_comm_agree(w->comm, status) == ZN_ERR_INPUT);
     if (w->n > 1)
-        snprintf(wanted, sizeof wanted, "rank %d: bad file", last);
+        snprintf(wanted, sizeof wanted, "rank %d: bad file", name_of(w, last));
     else
         snprintf(wanted, sizeof wanted, "bad file");
     CHECK(strcmp(zn_error_message(), wanted) == 0);
@@ -251,7 +258,7 @@ static inline void check_random(const struct world *w, uint64_t seed, int n_requ
                                               slots[s].wire)));
             for (size_t i = 0; i < (size_t)w->n * slots[s].n && !slots[s].reduces; i++)
                 CHECK(results[s][i] ==
-                      byte_of(slots[s].seed, (int)(i / slots[s].n), i % slots[s].n));
+                      byte_of(slots[s].seed, name_of(w, (int)(i / slots[s].n)), i % slots[s].n));
         }
         if (q >= n_requests)
             continue;
@@ -266,7 +273,7 @@ static inline void check_random(const struct world *w, uint64_t seed, int n_requ
             usleep(300);
         if (slots[s].reduces) {
             for (size_t i = 0; i < (size_t)w->n * slots[s].n; i++)
-                ((float *)(void *)parts[s].address)[i] = value_of(bits, w->rank, (int64_t)i);
+                ((float *)(void *)parts[s].address)[i] = value_of(bits, name_of(w, w->rank), (int64_t)i);
             struct zn_reduce reduce = {.tag = {ZN_COMM_REDUCE_GRAD, q},
                                        .from = &parts[s],
                                        .n_elements = (int64_t)slots[s].n,
@@ -276,7 +283,7 @@ static inline void check_random(const struct world *w, uint64_t seed, int n_requ
             sent[ZN_COMM_REDUCE_GRAD] += others * slots[s].n * (slots[s].wire == ZN_F32 ? 4 : 2);
         } else {
             for (size_t i = 0; i < slots[s].n; i++)
-                parts[s].address[i] = byte_of(bits, w->rank, i);
+                parts[s].address[i] = byte_of(bits, name_of(w, w->rank), i);
             int kind = bits & 16 ? ZN_COMM_GATHER_PARAM : ZN_COMM_GATHER_GRAD;
             struct zn_gather gather = {
                 .tag = {kind, q}, .from = &parts[s], .n_bytes = slots[s].n, .to = zn_extent_of(results[s], (size_t)w->n * slots[s].n)};

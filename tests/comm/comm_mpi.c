@@ -219,7 +219,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "cannot start: %s\n", zn_error_message());
         return 1;
     }
-    struct world world = {comm, &clock, zn_comm_rank(comm), zn_comm_n_ranks(comm)};
+    struct world world = {.comm = comm, .clock = &clock, .rank = zn_comm_rank(comm), .n = zn_comm_n_ranks(comm)};
     status = run(&world, argc, argv);
     if (status != ZN_OK)
         fprintf(stderr, "on rank %d: %s\n", world.rank, zn_error_message());

@@ -1,4 +1,4 @@
-/* The simulated communicator: virtual time by the links' formulas, traffic, no memory. */
+/* The simulated communicator and its groups: virtual time by the links' formulas, traffic, no memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -165,6 +165,94 @@ static void processors_add_and_copy(void **state)
     }
 }
 
+/* ---- Groups ---- */
+
+struct sim_groups {
+    struct sim_world world;
+    zn_comm *comms[ZN_N_AXES];
+    struct zn_shared parts[ZN_N_AXES];
+};
+
+static void split(struct sim_groups *g, int n_ranks, int ranks_per_node, struct zn_mesh mesh)
+{
+    begin(&g->world, n_ranks, ranks_per_node);
+    assert_int_equal(zn_comm_split(g->world.comm, &mesh, g->comms), ZN_OK);
+    assert_ptr_equal(g->comms[ZN_WORLD], g->world.comm);
+    for (zn_axis axis = ZN_WORLD; axis < ZN_N_AXES; axis++)
+        assert_int_equal(zn_comm_alloc(g->comms[axis], (size_t)1 << 50, &g->parts[axis]), ZN_OK);
+}
+
+static void join(struct sim_groups *g)
+{
+    zn_comm_destroy_groups(g->comms);
+    end(&g->world);
+}
+
+/* A gather of pieces of 10^9 bytes in the group: 0.01 s for each peer on the node, 0.1 s for each on another. */
+static void assert_gather(struct sim_groups *g, zn_axis axis, int n_ranks, int n_local, double seconds)
+{
+    assert_int_equal(zn_comm_n_ranks(g->comms[axis]), n_ranks);
+    assert_int_equal(zn_comm_n_local(g->comms[axis]), n_local);
+    double before = zn_clock_now(&g->world.clock);
+    struct zn_gather gather = {.from = &g->parts[axis], .n_bytes = 1000000000};
+    zn_event_reset(&g->world.done);
+    assert_int_equal(zn_comm_gather(g->comms[axis], &gather, &g->world.done), ZN_OK);
+    assert_int_equal(zn_event_wait(&g->world.done, &g->world.clock), ZN_OK);
+    assert_seconds(zn_clock_now(&g->world.clock) - before + 1, 1 + seconds);
+    assert_int_equal(zn_comm_sent(g->comms[axis], ZN_COMM_GATHER_PARAM), (uint64_t)(n_ranks - 1) * 1000000000);
+}
+
+static void groups_take_the_links_between_their_ranks(void **state)
+{
+    (void)state;
+    struct sim_groups g;
+    split(&g, 16, 4, (struct zn_mesh){4, 2, 2}); /* a node holds sequence × tensor */
+    assert_gather(&g, ZN_WORLD, 16, 4, 1e-5 + 12 * 0.1);
+    assert_gather(&g, ZN_DATA, 4, 1, 1e-5 + 3 * 0.1);
+    assert_gather(&g, ZN_SEQUENCE, 2, 2, 1e-5 + 0.01);
+    assert_gather(&g, ZN_TENSOR, 2, 2, 1e-5 + 0.01);
+    assert_gather(&g, ZN_REPLICA, 8, 2, 1e-5 + 6 * 0.1);
+    assert_gather(&g, ZN_NODE, 4, 4, 1e-5 + 3 * 0.01);
+    join(&g);
+    split(&g, 4, 1, (struct zn_mesh){2, 1, 2}); /* each rank on a node of its own */
+    assert_gather(&g, ZN_TENSOR, 2, 1, 1e-5 + 0.1);
+    assert_gather(&g, ZN_SEQUENCE, 1, 1, 0);
+    assert_gather(&g, ZN_NODE, 1, 1, 0);
+    join(&g);
+}
+
+/* Ranks 0 to 2 share a node, but rank 3 is apart from 4 and 5. */
+static void the_group_that_is_spread_most_decides(void **state)
+{
+    (void)state;
+    struct sim_groups g;
+    split(&g, 6, 4, (struct zn_mesh){2, 1, 3});
+    assert_gather(&g, ZN_TENSOR, 3, 1, 1e-5 + 2 * 0.1);
+    join(&g);
+}
+
+static void groups_work_side_by_side(void **state)
+{
+    (void)state;
+    struct sim_groups g;
+    zn_event done[2];
+    split(&g, 4, 4, (struct zn_mesh){2, 1, 2});
+    double before = zn_clock_now(&g.world.clock);
+    for (int i = 0; i < 2; i++) {
+        zn_axis axis = i == 0 ? ZN_DATA : ZN_TENSOR;
+        struct zn_gather gather = {.from = &g.parts[axis], .n_bytes = 100000000000};
+        zn_event_init(&done[i]);
+        for (int k = 0; k <= i; k++) /* in one group one after the other */
+            assert_int_equal(zn_comm_gather(g.comms[axis], &gather, &done[i]), ZN_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(zn_event_wait(&done[i], &g.world.clock), ZN_OK);
+        assert_seconds(zn_clock_now(&g.world.clock) - before, (i + 1) * (1 + 1e-5));
+        zn_event_fini(&done[i]);
+    }
+    join(&g);
+}
+
 static void links_without_bandwidth_are_refused(void **state)
 {
     (void)state;
@@ -184,6 +272,9 @@ int main(void)
         cmocka_unit_test(all_ranks_say_the_same),
         cmocka_unit_test(what_is_relayed_crosses_both_links),
         cmocka_unit_test(processors_add_and_copy),
+        cmocka_unit_test(groups_take_the_links_between_their_ranks),
+        cmocka_unit_test(the_group_that_is_spread_most_decides),
+        cmocka_unit_test(groups_work_side_by_side),
         cmocka_unit_test(links_without_bandwidth_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

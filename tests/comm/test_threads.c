@@ -39,7 +39,7 @@ static void on_ranks(int n, void (*body)(const struct world *world))
         assert_int_equal(zn_comm_n_ranks(comms[r]), n);
         assert_int_equal(zn_comm_n_local(comms[r]), n);
         assert_int_equal(zn_comm_local_rank(comms[r]), r);
-        ranks[r] = (struct rank_thread){{comms[r], &clock, r, n}, body};
+        ranks[r] = (struct rank_thread){{comms[r], &clock, r, n, NULL}, body};
         assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ranks[r]), 0);
     }
     for (int r = 0; r < n; r++)
@@ -83,7 +83,7 @@ static void self_does_all_on_the_caller(void **state)
     zn_comm *comm;
     zn_clock_init_real(&clock);
     assert_int_equal(zn_comm_create_self(&clock, &comm), ZN_OK);
-    struct world world = {comm, &clock, 0, 1};
+    struct world world = {comm, &clock, 0, 1, NULL};
     check_all(&world);
     assert_int_equal(zn_comm_sent(comm, ZN_COMM_REDUCE_GRAD), 0);
     zn_comm_destroy(comm);
