@@ -5,12 +5,14 @@
  *   comm_mpi wait              the others wait for rank 0 for a second: prints what that cost
  *   comm_mpi large BYTES       one gather and one reduce of that size
  *   comm_mpi speed BYTES       gather and reduce beside memcpy
- *   comm_mpi nodes N           whether the ranks lie on N nodes */
+ *   comm_mpi nodes N           whether the ranks lie on N nodes
+ *   comm_mpi groups D S T      every check of group_checks.h in that mesh
+ *   comm_mpi fail-group HOW D S T   rank 1 fails in its tensor group: kill, abort, disagree; those of its data group wait there */
 #include <signal.h>
 #include <sys/resource.h>
 
 #include "base/size.h"
-#include "comm/checks.h"
+#include "comm/group_checks.h"
 
 static double now(void)
 {
@@ -183,6 +185,46 @@ static zn_status run_nodes(const struct world *w, int n_nodes)
     return status;
 }
 
+/* After some rounds in both groups rank 1 fails in its tensor group. Others of that group go on there, all others in their data
+ * groups, until they are told, which must be soon. */
+static zn_status run_group_failure(const struct world *w, const char *how, const struct zn_mesh *mesh)
+{
+    enum { SMALL = 50000 };
+    struct split s;
+    struct zn_shared parts[ZN_N_AXES];
+    unsigned char *to = malloc((size_t)w->n * SMALL);
+    split_begin(&s, w, mesh);
+    for (zn_axis axis = ZN_DATA; axis <= ZN_TENSOR; axis++)
+        CHECK(zn_comm_alloc(s.groups[axis], SMALL, &parts[axis]) == ZN_OK);
+    for (int round = 0; round < 10; round++)
+        for (zn_axis axis = ZN_DATA; axis <= ZN_TENSOR; axis++)
+            CHECK(gather_round(&s.of[axis], &parts[axis], round, SMALL, to) == ZN_OK);
+    CHECK(zn_comm_agree(w->comm, ZN_OK) == ZN_OK);
+    if (w->rank == 1) {
+        printf("fails at %lld\n", (long long)time(NULL));
+        fflush(stdout);
+        if (strcmp(how, "kill") == 0)
+            raise(SIGKILL);
+        if (strcmp(how, "abort") == 0)
+            zn_comm_abort(s.groups[ZN_TENSOR], zn_fail(ZN_ERR_IO, "the disk is gone"));
+    }
+    bool is_beside = w->rank / mesh->tensor == 1 / mesh->tensor, differs = strcmp(how, "disagree") == 0 && w->rank == 1;
+    zn_axis axis = is_beside ? ZN_TENSOR : ZN_DATA;
+    double start = now();
+    zn_status status = ZN_OK;
+    for (int round = 10; status == ZN_OK && now() - start < 20; round++)
+        status = gather_round(&s.of[axis], &parts[axis], differs ? -1 : round, SMALL, to);
+    if (status != ZN_OK && now() - start >= 5)
+        status = zn_fail(ZN_ERR_INTERNAL, "learned it after %.1f s", now() - start);
+    char text[1024];
+    snprintf(text, sizeof text, "%s", zn_error_message());
+    for (zn_axis other = ZN_WORLD; other < ZN_N_AXES && status != ZN_OK; other++) /* all groups have the same failure */
+        CHECK(zn_comm_agree(s.groups[other], ZN_OK) == status && strcmp(zn_error_message(), text) == 0);
+    free(to);
+    split_end(&s);
+    return status == ZN_OK ? ZN_OK : zn_fail_text(status, text);
+}
+
 static zn_status run(const struct world *w, int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "", *how = argc > 2 ? argv[2] : "";
@@ -200,6 +242,14 @@ static zn_status run(const struct world *w, int argc, char **argv)
         return run_wait(w);
     if (strcmp(what, "nodes") == 0)
         return run_nodes(w, atoi(how));
+    bool is_group = strcmp(what, "groups") == 0;
+    if (argc == (is_group ? 5 : 6) && (is_group || strcmp(what, "fail-group") == 0)) {
+        struct zn_mesh mesh = {atoi(argv[argc - 3]), atoi(argv[argc - 2]), atoi(argv[argc - 1])};
+        if (!is_group)
+            return run_group_failure(w, how, &mesh);
+        check_groups(w, &mesh);
+        return ZN_OK;
+    }
     ZN_TRY(zn_size_parse(how, "BYTES", &n_bytes));
     if (strcmp(what, "large") == 0)
         return run_large(w, n_bytes);

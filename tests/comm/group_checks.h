@@ -107,7 +107,7 @@ static inline void lane_ask(struct lane *lane, uint64_t seed, zn_event *after)
         for (size_t i = 0; i < (size_t)w->n * a->n; i++)
             ((float *)(void *)source)[i] = value_of(bits, me, (int64_t)i);
         struct zn_reduce reduce = {.tag = {ZN_COMM_REDUCE_GRAD, q}, .from = &lane->part, .offset = place(lane, q),
-                                   .n_elements = (int64_t)a->n, .wire = a->wire, .to = (float *)(void *)to, .after = {after}};
+                                   .n_elements = (int64_t)a->n, .wire = a->wire, .to = zn_extent_of(to, a->n * sizeof(float)), .after = {after}};
         CHECK(zn_comm_reduce(w->comm, &reduce, &a->done) == ZN_OK);
         lane->sent[ZN_COMM_REDUCE_GRAD] += others * a->n * (a->wire == ZN_F32 ? 4 : 2);
         return;
@@ -115,7 +115,7 @@ static inline void lane_ask(struct lane *lane, uint64_t seed, zn_event *after)
     for (size_t i = 0; i < a->n; i++)
         source[i] = byte_of(bits, me, i);
     struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, q}, .from = &lane->part, .offset = place(lane, q), .n_bytes = a->n,
-                               .to = to, .after = {after}};
+                               .to = zn_extent_of(to, (size_t)w->n * a->n), .after = {after}};
     CHECK(zn_comm_gather(w->comm, &gather, &a->done) == ZN_OK);
     lane->sent[ZN_COMM_GATHER_PARAM] += others * a->n;
 }
@@ -228,7 +228,7 @@ static inline void check_alike(struct split *s)
     }
     for (int i = 1; i < ZN_N_AXES; i++) {
         int axis = s->world.rank % 2 ? ZN_N_AXES - i : i;
-        struct zn_gather gather = {.from = &parts[axis], .n_bytes = N_BYTES, .to = to + (size_t)axis * MAX_GROUP * N_BYTES};
+        struct zn_gather gather = {.from = &parts[axis], .n_bytes = N_BYTES, .to = zn_extent_of(to + (size_t)axis * MAX_GROUP * N_BYTES, MAX_GROUP * N_BYTES)};
         CHECK(zn_comm_gather(s->groups[axis], &gather, &done[axis]) == ZN_OK);
         usleep(1000);
     }

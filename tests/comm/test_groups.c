@@ -116,7 +116,7 @@ static void ask_alone(const struct world *w, const struct zn_mesh *mesh)
     CHECK(zn_comm_alloc(s.groups[ZN_TENSOR], sizeof to, &part) == ZN_OK);
     part.address[3] = 33;
     zn_event_init(&done);
-    struct zn_gather gather = {.from = &part, .n_bytes = sizeof to, .to = to};
+    struct zn_gather gather = {.from = &part, .n_bytes = sizeof to, .to = zn_extent_of(to, sizeof to)};
     CHECK(zn_comm_gather(s.groups[ZN_TENSOR], &gather, &done) == ZN_OK);
     CHECK(zn_event_poll(&done, 0) && to[3] == 33);
     zn_event_fini(&done);
@@ -138,7 +138,7 @@ static zn_status gather_in(const struct world *w, struct zn_shared *part, int un
     unsigned char to[MAX_RANKS * 64];
     zn_event done;
     zn_event_init(&done);
-    struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit}, .from = part, .n_bytes = 64, .to = to};
+    struct zn_gather gather = {.tag = {ZN_COMM_GATHER_PARAM, unit}, .from = part, .n_bytes = 64, .to = zn_extent_of(to, sizeof to)};
     zn_status status = zn_comm_gather(w->comm, &gather, &done);
     if (status == ZN_OK)
         status = zn_event_wait(&done, w->clock);
@@ -233,7 +233,7 @@ static void fail_a_source(const struct world *w, const struct zn_mesh *mesh)
     zn_event_init(&before);
     zn_event_init(&done);
     zn_event_set(&before, ZN_ERR_NUMERIC, "the kernel failed", 0);
-    struct zn_gather gather = {.from = &parts[ZN_SEQUENCE], .n_bytes = 64, .to = to, .after = {&before}};
+    struct zn_gather gather = {.from = &parts[ZN_SEQUENCE], .n_bytes = 64, .to = zn_extent_of(to, sizeof to), .after = {&before}};
     if (w->rank == 2) /* sequence is a group of one: the caller hears at once */
         CHECK(zn_comm_gather(s.groups[ZN_SEQUENCE], &gather, &done) == ZN_ERR_NUMERIC);
     else
@@ -273,7 +273,7 @@ static void split_wrongly(const struct world *w, const struct zn_mesh *mesh)
     CHECK(zn_comm_split(w->comm, mesh, more) == ZN_ERR_INTERNAL && !more[ZN_WORLD]);
     CHECK(zn_comm_split(groups[ZN_NODE], mesh, more) == ZN_ERR_INTERNAL && !more[ZN_WORLD]);
     CHECK(zn_comm_alloc(groups[ZN_DATA], 64, &part) == ZN_OK);
-    struct zn_gather gather = {.from = &part, .n_bytes = 16, .to = to};
+    struct zn_gather gather = {.from = &part, .n_bytes = 16, .to = zn_extent_of(to, sizeof to)};
     CHECK(zn_comm_gather(groups[ZN_TENSOR], &gather, NULL) == ZN_ERR_INTERNAL);
     CHECK(zn_comm_gather(w->comm, &gather, NULL) == ZN_ERR_INTERNAL);
     zn_comm_free(groups[ZN_DATA], &part);

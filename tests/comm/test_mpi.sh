@@ -1,5 +1,5 @@
 #!/bin/bash
-# Jobs of processes on one node: every check on 1 to 4 ranks, the ends of failing jobs, what
+# Jobs of processes on one node: every check on 1 to 4 ranks and in groups of 4 and 6, the ends of failing jobs, what
 # waiting costs, and large messages. ZINC_TEST_LARGE=1 makes those larger than 2^31 bytes.
 # test_mpi.sh ZINC SOURCE BUILD
 program=$3/tests/comm_mpi
@@ -47,22 +47,38 @@ ended_soon()
 
 # The job must end by itself, with a code that is not 0 and the message. A rank that learns of the
 # failure after more than 5 seconds says something else.
+# ends TEXT RANKS [mpirun's FLAGS…] -- ARGUMENTS…
+ends()
+{
+    local text=$1 ranks=$2 flags=() code
+    shift 2
+    while [ "$1" != -- ]; do
+        flags+=("$1")
+        shift
+    done
+    shift
+    run 60 "$ranks" "${flags[@]}" "$program" "$@"
+    code=$?
+    ended_soon || wrong "$* on $ranks ranks ends late or never"
+    # With recovery mpirun itself forgives.
+    [ $code -ne 0 ] || [ ${#flags[@]} -gt 0 ] || wrong "$* on $ranks ranks: code 0"
+    grep -q "$text" "$work/out" || wrong "$* on $ranks ranks does not say: $text"
+}
+
 # fails HOW RANKS TEXT [mpirun's FLAGS…]
 fails()
 {
-    local how=$1 ranks=$2 text=$3 code
+    local how=$1 ranks=$2 text=$3
     shift 3
-    run 60 "$ranks" "$@" "$program" fail "$how"
-    code=$?
-    ended_soon || wrong "fail $how on $ranks ranks ends late or never"
-    # With recovery mpirun itself forgives.
-    [ $code -ne 0 ] || [ $# -gt 0 ] || wrong "fail $how on $ranks ranks: code 0"
-    grep -q "$text" "$work/out" || wrong "fail $how on $ranks ranks does not say: $text"
+    ends "$text" "$ranks" "$@" -- fail "$how"
 }
 
 for ranks in 1 2 3 4; do
     works $ranks all
 done
+works 4 groups 2 1 2
+works 4 groups 2 2 1
+works 6 groups 2 1 3
 works 3 wait
 works 2 nodes 1
 works 2 large 16MiB
@@ -84,5 +100,11 @@ fails kill 3 .
 fails abort 3 "rank 1: the disk is gone"
 fails agree 3 "on rank 0: rank 1: bad file"
 fails disagree 2 "ranks disagree: rank 0 asks .* unit 20.* rank 1 asks .* unit -1"
+
+
+# A failure in one group is heard by ranks that are in another.
+ends "on rank 3: rank 1 died" 4 --enable-recovery -- fail-group kill 2 1 2
+ends "on rank 5: rank 1: the disk is gone" 6 -- fail-group abort 2 1 3
+ends "on rank 2: ranks disagree: rank 0 asks .* of group tensor .* unit 10.* rank 1 asks .* unit -1" 4 -- fail-group disagree 2 1 2
 
 exit $((failures > 0))

@@ -78,16 +78,23 @@ works()
 }
 
 # The job must end within 10 seconds of the failure, with a code that is not 0 and the message.
+# ends TEXT SLOTS SLOTS ARGUMENTS…
+ends()
+{
+    local text=$1 at code
+    shift
+    run 60 "$@"
+    code=$?
+    at=$(sed -n 's/^fails at //p' "$work/out")
+    { [ -n "$at" ] && [ $(($(date +%s) - at)) -le 10 ]; } || wrong "comm_mpi $* ends late or never"
+    [ $code -ne 0 ] || wrong "comm_mpi $*: code 0"
+    grep -q "$text" "$work/out" || wrong "comm_mpi $* does not say: $text"
+}
+
 # fails SLOTS SLOTS HOW TEXT
 fails()
 {
-    local at code
-    run 60 "$1" "$2" fail "$3"
-    code=$?
-    at=$(sed -n 's/^fails at //p' "$work/out")
-    { [ -n "$at" ] && [ $(($(date +%s) - at)) -le 10 ]; } || wrong "fail $3 on $1+$2 ranks ends late or never"
-    [ $code -ne 0 ] || wrong "fail $3 on $1+$2 ranks: code 0"
-    grep -q "$4" "$work/out" || wrong "fail $3 on $1+$2 ranks does not say: $4"
+    ends "$4" "$1" "$2" fail "$3"
 }
 
 run 60 1 1 nodes 2
@@ -102,6 +109,15 @@ works 2 1 all
 works 2 2 all
 works 1 1 wait
 works 1 1 large 144MiB
+
+# Ranks lie on both hosts in turn. With two of them several groups have the same ranks; with 2 × 2 the tensor groups cross the
+# network and the data groups do not; with 2 × 3 on four and two all do.
+works 1 1 groups 2 1 1
+works 2 2 groups 2 1 2
+works 2 2 groups 2 2 1
+works 4 2 groups 2 1 3
+ends "on rank 2: rank 1: the disk is gone" 2 2 fail-group abort 2 1 2
+ends "on rank 0: ranks disagree: rank 0 asks .* of group tensor .* unit 10.* rank 1 asks .* unit -1" 2 2 fail-group disagree 2 1 2
 
 # Rank 1 is alone on the second host with two ranks, and has a peer there with four.
 fails 1 1 kill .
