@@ -87,6 +87,8 @@ static const struct zn_option flags[] = {
      .otherwise = "off; 40 where no number is given", .help = "Apply updates one step late after so many steps."},
     {.name = "--simulate", .kind = ZN_OPTION_FLAG, .offset = AT(simulate),
      .help = "Show a step of the engine on simulated devices, links and drives, in virtual time."},
+    {.name = "--program", .kind = ZN_OPTION_FLAG, .offset = AT(program),
+     .help = "Print the program of a step instead, one instruction a line."},
     {.name = "--trace", .kind = ZN_OPTION_STRING, .offset = AT(trace), .value = "FILE", .otherwise = "none",
      .help = "Write the time line of that step, for Perfetto; with --simulate or without."},
 };
@@ -144,7 +146,9 @@ static zn_status run(const struct plan_flags *f, const struct zn_options *given)
         status = plan_write_config(&p, config);
     if (status == ZN_OK && f->trace)
         status = plan_write_trace(&p, f->trace);
-    if (status == ZN_OK && f->json)
+    if (status == ZN_OK && f->program)
+        status = plan_show_program(&p);
+    else if (status == ZN_OK && f->json)
         status = plan_show_json(&p);
     else if (status == ZN_OK)
         plan_show_text(&p);

@@ -15,7 +15,7 @@ struct plan_flags {
     int64_t ranks, nodes, micro_batch, accumulate, seq_len;
     size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
     const char *delayed_update;
-    bool in_backward, largest, simulate, json;
+    bool in_backward, largest, simulate, json, program;
 };
 
 /* A planned run. */
@@ -42,6 +42,9 @@ void plan_fini(struct plan *plan);
 void plan_show_text(const struct plan *plan);
 void plan_count_text(double count, char text[32]); /* "4.276 K" */
 zn_status plan_show_json(const struct plan *plan);
+
+/* The program of a step. */
+zn_status plan_show_program(const struct plan *plan);
 
 /* The chosen settings as a configuration file with the names of flags. */
 zn_status plan_write_config(const struct plan *plan, const char *path);

@@ -73,6 +73,8 @@ zn_status plan_check_flags(const struct plan_flags *f, const struct zn_options *
                        n_models(f) > 1 ? "; more were given" : "; `zinc plan --help` shows an example");
     if (zn_options_given(given, "--memory-limit") && f->memory_limit == 0)
         return zn_fail(ZN_ERR_USAGE, "--memory-limit 0: nothing fits into it");
+    if (f->program && f->json)
+        return zn_fail(ZN_ERR_USAGE, "--program is text; leave --json out");
     ZN_TRY(check_update(f, given));
     return check_shape(f, given);
 }

@@ -10,6 +10,16 @@ const char *zn_section_name(zn_section_id id)
     return names[id];
 }
 
+const char *zn_op_name(zn_op op)
+{
+    static const char *const names[ZN_N_OPS] = {
+        "read",         "write",        "copy out",     "copy in",   "gather",        "gather sums",    "reduce",
+        "offload",      "update",       "wait",         "await",     "await offload", "zero",           "add",
+        "squares",      "pack",         "unpack",       "issue updates", "advance update", "wait updated", "wait updates",
+        "end updates",  "publish",      "publish to",   "await published"};
+    return names[op];
+}
+
 void zn_program_fini(zn_program *program)
 {
     for (int s = 0; s < ZN_N_SECTIONS; s++) {

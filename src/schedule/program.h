@@ -70,6 +70,7 @@ typedef enum zn_section_id {
 } zn_section_id;
 
 const char *zn_section_name(zn_section_id id);
+const char *zn_op_name(zn_op op);
 
 struct zn_section {
     struct zn_instr *instrs;

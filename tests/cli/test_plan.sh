@@ -132,6 +132,17 @@ for tid in names:
 compute = sum(e["dur"] for e in spans if e["cat"] == "compute")
 assert abs(compute / 1e6 / plan["simulated"]["busy"]["compute"] - 1) < 1e-3'
 
+# ---- The program of a step ----
+plan "${shape[@]}" "${dgx2[@]}" --ranks 32 --stage 3 --micro-batch 1 --accumulate 3 --offload-optimizer nvme --program
+for section in "first micro-batch" "middle micro-batch" "last micro-batch" finish; do
+    holds "== $section: "
+done
+grep -q '^ *[0-9]* gather  *block 2  *[0-9.]* KiB c u  *parameters → gathered units @ ' out || fail "no gather: $(cat out)"
+grep -q '^ *[0-9]* wait  *block 2  *#[0-9]*$' out || fail "no wait: $(cat out)"
+"$zinc" plan --params 100B --cluster desktop-24gb --stage 0 --micro-batch 1 --offload-optimizer none --program >out 2>err
+[ $? = 1 ] && grep -q "does not fit" err || fail "--program of what does not fit: $(cat err)"
+holds "== only micro-batch: "
+
 # ---- A folder, and training runs of it: the plan is the run ----
 # same FLAGS…: the plan of a run and the run itself hold and move the same bytes.
 same()
@@ -255,6 +266,7 @@ refuses 2 "--schedule: 'diagonal' is not one of: horizontal vertical auto" --par
 refuses 2 "--delayed-update: 'soon'" --params 1B "${dgx2[@]}" --delayed-update=soon
 refuses 2 "--optimizer-in-backward does not go with --delayed-update" --params 1B "${dgx2[@]}" --optimizer-in-backward --delayed-update
 refuses 1 "/nowhere/trace.json: cannot write the time line" "${shape[@]}" "${dgx2[@]}" --trace /nowhere/trace.json
+refuses 2 "--program is text; leave --json out" --params 1B "${dgx2[@]}" --program --json
 refuses 2 "--paper goes with --json alone, not with --simulate" --paper zero-table1 --simulate
 sed 's/"devices": 16/"devices": -2/' "$clusters/dgx2-v100.json" >bad.json
 refuses 1 "bad.json: 'devices': expected an integer from 1" --params 1B --cluster bad.json

@@ -1,0 +1,23 @@
+/* `zinc plan --program`: the step of the plan, one instruction a line. */
+#include <stdio.h>
+
+#include "cli/plan.h"
+#include "plan/dry_run.h"
+#include "schedule/print.h"
+#include "zero/recorder.h"
+
+zn_status plan_show_program(const struct plan *p)
+{
+    struct zn_params params = zn_module_params(p->setup.model->module);
+    zn_engine_plan plan;
+    zn_text text;
+    ZN_TRY(zn_dry_run(p->setup.model->module, &p->setup.engine, p->setup.n_ranks, &plan));
+    zn_text_init(&text);
+    zn_program_print(&plan, &params, &text);
+    zn_status status = zn_text_status(&text);
+    if (status == ZN_OK)
+        fputs(text.data, stdout);
+    zn_text_fini(&text);
+    zn_engine_plan_fini(&plan);
+    return status;
+}
