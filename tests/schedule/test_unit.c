@@ -1,0 +1,120 @@
+/* The layout of units: parts, padding, tiles, and who owns what. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "schedule/written.h"
+
+static void lay_out(const char *model, const struct zn_units_options *options, struct written_model *m, zn_units *units)
+{
+    write_model(m, model);
+    OK(zn_units_init(units, &m->list, options));
+}
+
+/* Units as a text: "first+elements/partition: parameter@place …". */
+static void expect_units(const char *model, const struct zn_units_options *options, const char *expected)
+{
+    struct written_model m;
+    zn_units units;
+    zn_text t;
+    lay_out(model, options, &m, &units);
+    zn_text_init(&t);
+    for (int u = 0; u < units.n_units; u++) {
+        const struct zn_unit *unit = &units.units[u];
+        zn_text_add(&t, "%s%d+%d/%d:", u ? " | " : "", (int)unit->first, (int)unit->n_elements, (int)unit->partition);
+        for (int i = unit->first_part; i < unit->first_part + unit->n_parts; i++)
+            zn_text_add(&t, " %s@%d", m.params[units.parts[i].param].name, (int)units.parts[i].place);
+    }
+    assert_string_equal(t.data, expected);
+    zn_text_fini(&t);
+    zn_units_fini(&units);
+}
+
+static void parameters_of_a_segment_are_a_unit(void **state)
+{
+    (void)state;
+    expect_units("a 10 b 1025 | c 4096", &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1},
+                 "0+3072/3072: a@0 b@1024 | 3072+4096/4096: c@3072");
+}
+
+static void units_are_padded_to_equal_partitions(void **state)
+{
+    (void)state;
+    expect_units("a 10 b 1025 | c 4096", &(struct zn_units_options){.type = ZN_F32, .n_ranks = 3},
+                 "0+3072/1024: a@0 b@1024 | 3072+6144/2048: c@3072");
+    expect_units("a 10 | c 4097", &(struct zn_units_options){.type = ZN_BF16, .n_ranks = 2},
+                 "0+4096/2048: a@0 | 4096+8192/4096: c@4096");
+}
+
+static void large_parameters_are_split_into_tiles_after_the_others(void **state)
+{
+    (void)state;
+    expect_units("a 2500x2 b 1024", &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1, .tile_bytes = 8192},
+                 "0+1024/1024: b@0 | 1024+2048/2048: a@1024 | 3072+2048/2048: a@3072 | 5120+1024/1024: a@5120");
+}
+
+static void a_row_and_an_element_have_their_part(void **state)
+{
+    (void)state;
+    struct written_model m;
+    zn_units units;
+    lay_out("a 2500x2 b 1024", &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1, .tile_bytes = 8192}, &m, &units);
+    assert_int_equal(zn_units_row(&units, &m.params[0], 1023)->first_row, 0);
+    assert_int_equal(zn_units_row(&units, &m.params[0], 1024)->first_row, 1024);
+    assert_int_equal(zn_units_row(&units, &m.params[0], 2499)->n_rows, 452);
+    assert_int_equal(zn_units_element(&units, &m.params[0], 4095)->first_row, 1024);
+    assert_int_equal(zn_units_element(&units, &m.params[1], 5)->param, 1);
+    zn_units_fini(&units);
+}
+
+/* Ranks own all elements of a part, each once, and own elements lie one after the other. */
+static void every_element_has_one_owner(void **state)
+{
+    (void)state;
+    for (int n_ranks = 1; n_ranks <= 4; n_ranks++) {
+        struct written_model m;
+        zn_units units;
+        lay_out("a 100 b 5000 | c 3x1000 | d 1", &(struct zn_units_options){.type = ZN_F32, .n_ranks = n_ranks}, &m, &units);
+        for (int i = 0; i < units.n_parts; i++) {
+            int64_t at = 0;
+            for (int rank = 0; rank < n_ranks; rank++) {
+                struct zn_range own = zn_units_owned(&units, &units.parts[i], rank);
+                if (own.n == 0)
+                    continue;
+                assert_int_equal(own.first, at);
+                at += own.n;
+                int64_t place = zn_units_owned_place(&units, &units.parts[i], own.first, rank);
+                const struct zn_unit *unit = &units.units[units.parts[i].unit];
+                assert_true(place >= unit->first / n_ranks && place + own.n <= unit->first / n_ranks + unit->partition);
+            }
+            assert_int_equal(at, units.parts[i].n_elements);
+        }
+        zn_units_fini(&units);
+    }
+}
+
+static void parameters_out_of_order_are_refused(void **state)
+{
+    (void)state;
+    struct written_model m;
+    zn_units units;
+    write_model(&m, "a 1024 | b 1024");
+    m.params[0].segment = 1;
+    m.params[1].segment = 0;
+    assert_int_equal(zn_units_init(&units, &m.list, &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1}), ZN_ERR_INTERNAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_of_a_segment_are_a_unit),
+        cmocka_unit_test(units_are_padded_to_equal_partitions),
+        cmocka_unit_test(large_parameters_are_split_into_tiles_after_the_others),
+        cmocka_unit_test(a_row_and_an_element_have_their_part),
+        cmocka_unit_test(every_element_has_one_owner),
+        cmocka_unit_test(parameters_out_of_order_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
