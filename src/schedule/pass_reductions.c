@@ -295,7 +295,7 @@ static void gather_sums(struct reduction_pass *p, int unit)
         gradient_unit(p, unit)->n_elements == 0)
         return;
     struct zn_span whole = zn_span_of_unit(gradient_unit(p, unit), ZN_BUFFER_GRADIENTS, sizeof(float));
-    gradient_enter(p, unit, STORING, gradient_emit(p, ZN_OP_GATHER_SUMS, unit, whole, gradient_home(p, unit), 0));
+    gradient_enter(p, unit, STORING, gradient_emit(p, ZN_OP_GATHER_SUMS, unit, whole, gradient_home(p, unit), ZN_AFTER_COMPUTE));
 }
 
 /* Squares of gradients that went away, or were used up in backward, were taken on their way. */

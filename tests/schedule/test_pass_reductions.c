@@ -88,8 +88,8 @@ static void at_stage_0_every_rank_gathers_the_sums(void **state)
     o.stage = 0;
     o.reduce_every = false;
     expect_program("a 1024 | d 1024", "d( d) b1 a( a) b0", &o, 2, ZN_SECTION_FINISH,
-                   "    0 gather sums embedding 8 KiB own gradients → gradients\n"
-                   "    1 gather sums head 8 KiB own gradients → gradients\n"
+                   "    0 gather sums embedding 8 KiB c own gradients → gradients\n"
+                   "    1 gather sums head 8 KiB c own gradients → gradients\n"
                    "    2 wait embedding #0\n"
                    "    3 wait head #1\n"
                    "    4 squares embedding 4 KiB own gradients → sums of squares\n"
@@ -296,6 +296,21 @@ static void a_unit_that_nobody_writes_is_reduced_like_the_others_in_place(void *
                    "    4 squares head 4 KiB own gradients → sums of squares\n");
 }
 
+static void sums_that_are_zeroed_are_gathered_after_the_device(void **state)
+{
+    (void)state;
+    struct zn_engine_options o = written_options();
+    o.stage = 0;
+    expect_program("a 1024 | c 1024", "a( a) b0", &o, 2, ZN_SECTION_FINISH,
+                   "    0 zero head 4 KiB → own gradients\n"
+                   "    1 gather sums embedding 8 KiB c own gradients → gradients\n"
+                   "    2 gather sums head 8 KiB c own gradients → gradients\n"
+                   "    3 wait embedding #1\n"
+                   "    4 wait head #2\n"
+                   "    5 squares embedding 4 KiB own gradients → sums of squares\n"
+                   "    6 squares head 4 KiB own gradients → sums of squares\n");
+}
+
 static void a_part_that_is_written_twice_in_a_segment_is_added(void **state)
 {
     (void)state;
@@ -325,6 +340,7 @@ int main(void)
         cmocka_unit_test(the_second_use_over_micro_batches_has_a_place_of_its_own),
         cmocka_unit_test(what_nobody_writes_is_zero),
         cmocka_unit_test(a_unit_that_nobody_writes_is_reduced_like_the_others_in_place),
+        cmocka_unit_test(sums_that_are_zeroed_are_gathered_after_the_device),
         cmocka_unit_test(a_part_that_is_written_twice_in_a_segment_is_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
