@@ -43,7 +43,7 @@ void plan_show_text(const struct plan *plan);
 void plan_count_text(double count, char text[32]); /* "4.276 K" */
 zn_status plan_show_json(const struct plan *plan);
 
-/* The program of a step. */
+/* The program of a step, verified. */
 zn_status plan_show_program(const struct plan *plan);
 
 /* The chosen settings as a configuration file with the names of flags. */

@@ -4,6 +4,7 @@
 #include "cli/plan.h"
 #include "plan/dry_run.h"
 #include "schedule/print.h"
+#include "schedule/verify.h"
 #include "zero/recorder.h"
 
 zn_status plan_show_program(const struct plan *p)
@@ -13,8 +14,11 @@ zn_status plan_show_program(const struct plan *p)
     zn_text text;
     ZN_TRY(zn_dry_run(p->setup.model->module, &p->setup.engine, p->setup.n_ranks, &plan));
     zn_text_init(&text);
-    zn_program_print(&plan, &params, &text);
-    zn_status status = zn_text_status(&text);
+    zn_status status = zn_program_verify(&plan);
+    if (status == ZN_OK)
+        zn_program_print(&plan, &params, &text);
+    if (status == ZN_OK)
+        status = zn_text_status(&text);
     if (status == ZN_OK)
         fputs(text.data, stdout);
     zn_text_fini(&text);

@@ -26,17 +26,6 @@ void update_pass_fini(struct update_pass *p)
     p->is_used = NULL;
 }
 
-/* Updates leave parameters that are not yet where they are read from. */
-static bool may_be_pending(const struct zn_placement *p)
-{
-    return p->updates_beside || p->updates_in_backward || p->is_delayed;
-}
-
-static bool publishes(const struct zn_placement *p)
-{
-    return p->n_ranks > 1 && p->states.form != ZN_WHOLE;
-}
-
 /* A unit whose parameters are on NVMe is updated when they are written, which the optimizer pass learns as many chunks later as
  * it has buffers. */
 void update_pass_follow(struct update_pass *p, int unit)
@@ -44,9 +33,9 @@ void update_pass_follow(struct update_pass *p, int unit)
     const struct zn_placement *placement = p->ground->placement;
     if (unit > p->furthest) {
         p->furthest = unit;
-        if (may_be_pending(placement))
+        if (zn_may_have_updates_pending(placement))
             zn_emit_unit(p->writer, ZN_OP_ISSUE_UPDATES, updates_ahead(p->ground, unit, 1 + ZN_PIPELINE_BUFFERS));
-        if (publishes(placement))
+        if (zn_publishes_updates(placement))
             zn_emit_unit(p->writer, ZN_OP_PUBLISH_TO, unit + 1);
     }
     if (placement->is_delayed && unit != p->last)
@@ -59,15 +48,15 @@ void update_pass_use(struct update_pass *p, int unit)
     if (p->is_used[unit] || !p->ground->units->units[unit].is_trained)
         return;
     p->is_used[unit] = true;
-    if (may_be_pending(p->ground->placement))
+    if (zn_may_have_updates_pending(p->ground->placement))
         zn_emit_unit(p->writer, ZN_OP_WAIT_UPDATED, unit);
-    if (publishes(p->ground->placement))
+    if (zn_publishes_updates(p->ground->placement))
         zn_emit_unit(p->writer, ZN_OP_AWAIT_PUBLISHED, unit);
 }
 
 void update_pass_backward(struct update_pass *p)
 {
-    if (p->is_awaited || !may_be_pending(p->ground->placement))
+    if (p->is_awaited || !zn_may_have_updates_pending(p->ground->placement))
         return;
     p->is_awaited = true;
     zn_emit_unit(p->writer, ZN_OP_WAIT_UPDATES, -1);

@@ -77,6 +77,18 @@ static inline size_t zn_passed_bytes(const struct zn_placement *p, const zn_unit
     return trained > frozen ? trained : frozen;
 }
 
+/* Updates leave parameters that are not yet where they are read from. */
+static inline bool zn_may_have_updates_pending(const struct zn_placement *p)
+{
+    return p->updates_beside || p->updates_in_backward || p->is_delayed;
+}
+
+/* Ranks that keep whole units send each other what they have updated. */
+static inline bool zn_publishes_updates(const struct zn_placement *p)
+{
+    return p->n_ranks > 1 && p->states.form != ZN_WHOLE;
+}
+
 /* Own elements, unit after unit: those whose optimizer states this rank keeps, then those of frozen units. The total is without these. */
 int64_t zn_own_first(const struct zn_placement *p, const struct zn_unit *unit);
 int64_t zn_own_count(const struct zn_placement *p, const struct zn_unit *unit);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "schedule/verify.h"
 
 enum {
     MAX_PARTS = 64,
@@ -146,6 +147,7 @@ static zn_status take_fingerprint(const struct zn_run *run, const struct zn_trai
     add_hash(f, "the data", data->hash);
     add_hash(f, "the held-out data", eval_data->hash);
     add_options(f, options, engine);
+    add_hash(f, "the program of a step", zn_program_digest(&run->plan.program));
     add(f, "--resume", "%lld", run->checkpoint ? (long long)run->checkpoint->state.step : -1);
     return f->status;
 }

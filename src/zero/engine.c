@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "schedule/verify.h"
 #include "zero/engine_private.h"
 
 /* The events of a unit that outlive a pass. */
@@ -45,6 +46,8 @@ static zn_status check_world(const zn_engine *e)
 static zn_status build(zn_engine *e)
 {
     ZN_TRY(check_world(e));
+    if (!e->device->clock->is_virtual) /* a search plans many steps that are never run */
+        ZN_TRY(zn_program_verify(e->plan));
     ZN_TRY(init_units(e));
     ZN_TRY(zn_tape_create(e->device, &zn_engine_hooks, e, e->placement->activation_type, &e->tape));
     if (!e->placement->trains)

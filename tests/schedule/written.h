@@ -13,6 +13,7 @@
 #include "optim/registry.h"
 #include "schedule/compile.h"
 #include "schedule/print.h"
+#include "schedule/verify.h"
 
 #define OK(call) assert_int_equal(call, ZN_OK)
 
@@ -151,7 +152,7 @@ static inline void expect_section(const struct written_model *m, const zn_engine
     zn_text_fini(&text);
 }
 
-/* Compiles, and compares one section. */
+/* Compiles, verifies and compares one section. */
 static inline void expect_program(const char *model, const char *trace, const struct zn_engine_options *o, int n_ranks,
                                   zn_section_id id, const char *expected)
 {
@@ -159,6 +160,8 @@ static inline void expect_program(const char *model, const char *trace, const st
     zn_engine_plan plan;
     write_model(&m, model);
     OK(compile_written(&m, trace, o, n_ranks, &plan));
+    if (zn_program_verify(&plan) != ZN_OK)
+        fail_msg("%s", zn_error_message());
     expect_section(&m, &plan, id, expected);
     zn_engine_plan_fini(&plan);
 }
