@@ -74,7 +74,7 @@ static zn_status plan_gathers(struct compiler *c)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gathers");
     for (int u = 0; u < units->n_units; u++) {
         bool is_gathered = p->gathers_parameters && c->ground.persistent_at[u] < 0;
-        n_bytes[zn_units_joined(units, u)] += is_gathered ? zn_unit_bytes(&units->units[u]) : 0;
+        n_bytes[u] = is_gathered ? zn_unit_bytes(&units->units[u]) : 0;
     }
     const struct zn_gathers_options options = {.prefetch_bytes = c->options->prefetch_bytes,
                                                .reuse_bytes = c->options->reuse_bytes,
@@ -264,6 +264,8 @@ static zn_status compile(struct compiler *c)
     ZN_TRY(place_persistent(c));
     ZN_TRY(plan_gathers(c));
     ZN_TRY(buckets_of_trace(&c->plan->units, &c->plan->trace.train, &c->buckets));
+    if (p->trains && c->buckets.n == 0)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "no operator of the model writes a gradient of a trained parameter: there is nothing to train");
     ZN_TRY(list_used(c));
     if (p->trains)
         ZN_TRY(measure_slots(c));

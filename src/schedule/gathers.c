@@ -12,25 +12,48 @@ void zn_gathers_init(zn_gathers *trace)
 void zn_gathers_fini(zn_gathers *trace)
 {
     free(trace->units);
+    free(trace->members);
     free(trace->gathers);
     free(trace->gather_of);
     *trace = (zn_gathers){0};
 }
 
-zn_status zn_gathers_use(zn_gathers *t, int unit, bool turn)
+static zn_status grow(zn_gathers *t)
 {
-    if (!turn && t->n_uses > 0 && t->units[t->n_uses - 1] == unit)
-        return ZN_OK;
-    if (t->n_uses == t->capacity) {
-        int capacity = t->capacity ? 2 * t->capacity : 64;
-        int *grown = realloc(t->units, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return zn_fail(ZN_ERR_MEMORY, "no memory for the trace");
-        t->units = grown;
-        t->capacity = capacity;
-    }
-    t->units[t->n_uses++] = unit;
+    int capacity = t->capacity ? 2 * t->capacity : 64;
+    int *units = realloc(t->units, (size_t)capacity * sizeof *units);
+    if (units)
+        t->units = units;
+    unsigned char *members = realloc(t->members, (size_t)capacity);
+    if (members)
+        t->members = members;
+    if (!units || !members)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the trace");
+    t->capacity = capacity;
     return ZN_OK;
+}
+
+zn_status zn_gathers_use(zn_gathers *t, int unit, int member, bool turn)
+{
+    if (turn || t->n_uses == 0 || t->units[t->n_uses - 1] != unit) {
+        if (t->n_uses == t->capacity)
+            ZN_TRY(grow(t));
+        t->members[t->n_uses] = 0;
+        t->units[t->n_uses++] = unit;
+    }
+    t->members[t->n_uses - 1] |= (unsigned char)(1 << member);
+    return ZN_OK;
+}
+
+/* Of the joined units that are needed. */
+static size_t bytes_of(const size_t *n_bytes, int unit, unsigned char members)
+{
+    return (members & 1 ? n_bytes[unit] : 0) + (members & 2 ? n_bytes[unit + 1] : 0);
+}
+
+static size_t bytes_of_gather(const size_t *n_bytes, const struct zn_gather_plan *g)
+{
+    return bytes_of(n_bytes, g->unit, g->members);
 }
 
 /* Bytes used before each position, and the last gather of each unit: what makes the list in one pass. */
@@ -49,7 +72,7 @@ static zn_status listing_init(struct listing *l, const zn_gathers *t, const size
     if (!l->before || !l->last_gather)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the plan of gathers");
     for (int i = 0; i < t->n_uses; i++)
-        l->before[i + 1] = l->before[i] + n_bytes[t->units[i]];
+        l->before[i + 1] = l->before[i] + bytes_of(n_bytes, t->units[i], t->members[i]);
     for (int u = 0; u < n_units; u++)
         l->last_gather[u] = -1;
     return ZN_OK;
@@ -79,15 +102,17 @@ static zn_status list_gathers(zn_gathers *t, const size_t *n_bytes, size_t reuse
     for (int i = 0; i < t->n_uses && status == ZN_OK; i++) {
         int unit = t->units[i];
         t->gather_of[i] = -1;
-        if (n_bytes[unit] == 0)
+        if (bytes_of(n_bytes, unit, t->members[i]) == 0)
             continue;
         int g = reusable(t, &l, reuse_bytes, i);
         if (g < 0) {
             g = t->n_gathers++;
             t->gathers[g] = (struct zn_gather_plan){.unit = unit, .first_use = i, .issue = i};
-            t->largest_bytes = n_bytes[unit] > t->largest_bytes ? n_bytes[unit] : t->largest_bytes;
         }
         t->gathers[g].last_use = i;
+        t->gathers[g].members |= t->members[i];
+        size_t bytes = bytes_of_gather(n_bytes, &t->gathers[g]);
+        t->largest_bytes = bytes > t->largest_bytes ? bytes : t->largest_bytes;
         t->gather_of[i] = l.last_gather[unit] = g;
     }
     listing_fini(&l);
@@ -100,11 +125,11 @@ static void choose_issues(zn_gathers *t, const size_t *n_bytes, size_t prefetch_
 {
     for (int g = 0; g < t->n_gathers; g++) {
         struct zn_gather_plan *p = &t->gathers[g];
-        size_t ahead = n_bytes[p->unit];
+        size_t ahead = bytes_of_gather(n_bytes, p);
         int h = g;
         while (h > 0 && ahead <= prefetch_bytes) {
             p->issue = t->gathers[h - 1].first_use;
-            ahead += n_bytes[t->gathers[h - 1].unit];
+            ahead += bytes_of_gather(n_bytes, &t->gathers[h - 1]);
             h--;
         }
         if (h == 0 && ahead <= prefetch_bytes)
@@ -118,12 +143,12 @@ static void choose_fetches(zn_gathers *t, const size_t *n_bytes, const struct zn
 {
     for (int g = 0; g < t->n_gathers && o->fetch_ranks > 0; g++) {
         struct zn_gather_plan *p = &t->gathers[g];
-        size_t ranks = (size_t)o->fetch_ranks, ahead = n_bytes[p->unit] / ranks;
+        size_t ranks = (size_t)o->fetch_ranks, ahead = bytes_of_gather(n_bytes, p) / ranks;
         int h = g;
         p->fetch = p->issue;
         while (h > 0 && ahead <= o->prefetch_bytes) {
             p->fetch = t->gathers[h - 1].issue;
-            ahead += n_bytes[t->gathers[h - 1].unit] / ranks;
+            ahead += bytes_of_gather(n_bytes, &t->gathers[h - 1]) / ranks;
             h--;
         }
         if (h == 0 && ahead <= o->prefetch_bytes)
@@ -151,7 +176,7 @@ static zn_status place_buffers(zn_gathers *t, const size_t *n_bytes, size_t shar
     for (int i = 0; i < t->n_uses && status == ZN_OK; i++) {
         int64_t block;
         for (; next < t->n_gathers && begin_of(&t->gathers[next], fetch) <= i && status == ZN_OK; next++) {
-            status = zn_lifetimes_add(lifetimes, n_bytes[t->gathers[next].unit] / share, &block);
+            status = zn_lifetimes_add(lifetimes, bytes_of_gather(n_bytes, &t->gathers[next]) / share, &block);
             assert(status != ZN_OK || block == next);
         }
         while (oldest < next && end_of(&t->gathers[oldest], fetch) < i)

@@ -15,7 +15,8 @@
 #include "memory/lifetimes.h"
 
 struct zn_gather_plan {
-    int unit; /* and what it is joined with */
+    int unit;                /* the first of those that are joined */
+    unsigned char members;   /* which of them its uses need: bit 0 the first, bit 1 the next */
     int first_use, last_use; /* positions in the trace */
     int issue;               /* position at which it is submitted, ≤ first_use */
     size_t offset;           /* of its buffer in the region */
@@ -26,6 +27,7 @@ struct zn_gather_plan {
 /* The trace of one pass (training, evaluation), and its plan. */
 typedef struct zn_gathers {
     int *units; /* in order of use; the same unit never twice in a row */
+    unsigned char *members; /* by position: which of the joined units are used */
     int n_uses, capacity;
     struct zn_gather_plan *gathers; /* in order of first use */
     int n_gathers;
@@ -37,9 +39,9 @@ typedef struct zn_gathers {
 void zn_gathers_init(zn_gathers *trace);
 void zn_gathers_fini(zn_gathers *trace);
 
-/* Recording: a use of the unit, merged with the one before when it is the same. `turn` starts a new
- * use all the same: the end of forward. */
-zn_status zn_gathers_use(zn_gathers *trace, int unit, bool turn);
+/* Recording: a use of the unit, or of the one that is joined with it (member 1), merged with the one before when it is the same.
+ * `turn` starts a new use all the same: the end of forward. */
+zn_status zn_gathers_use(zn_gathers *trace, int unit, int member, bool turn);
 
 struct zn_gathers_options {
     size_t prefetch_bytes; /* gathers may run ahead of their use by this much */

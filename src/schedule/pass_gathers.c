@@ -23,7 +23,8 @@ zn_status gathers_of_trace(const struct zn_ground *g, const struct zn_pass_trace
             turns = point->index == g->trace->n_segments - 1;
         if (point->kind != ZN_POINT_ACQUIRE)
             continue;
-        ZN_TRY(zn_gathers_use(gathers, zn_units_joined(g->units, g->units->parts[point->index].unit), turns));
+        int unit = g->units->parts[point->index].unit, first = zn_units_joined(g->units, unit);
+        ZN_TRY(zn_gathers_use(gathers, first, unit - first, turns));
         turns = false;
     }
     return ZN_OK;
@@ -77,7 +78,7 @@ static struct zn_span home(const struct gather_pass *p, int unit)
     return zn_span_of_own_values(p->ground->placement, p->ground->units, unit_at(p->ground, unit));
 }
 
-/* A unit of a gather: those that are joined are gathered side by side, but for what is always there. */
+/* A unit of a gather: those that are joined are gathered side by side, but for what is always there or not used. */
 struct member {
     int unit, index;               /* index: among gathered and fetched */
     uint64_t offset, fetch_offset; /* in the regions */
@@ -88,17 +89,16 @@ static bool next_member(const struct gather_pass *p, int g, struct member *m)
     const struct zn_ground *ground = p->ground;
     const struct zn_gather_plan *plan = &p->plan->gathers[g];
     if (m->unit < 0) {
-        *m = (struct member){.unit = plan->unit, .index = 2 * g, .offset = plan->offset, .fetch_offset = plan->fetch_offset};
+        *m = (struct member){.unit = plan->unit - 1, .index = 2 * g - 1, .offset = plan->offset, .fetch_offset = plan->fetch_offset};
     } else {
-        bool is_gathered = ground->persistent_at[m->unit] < 0;
-        m->offset += is_gathered ? zn_unit_bytes(unit_at(ground, m->unit)) : 0;
-        m->fetch_offset += is_gathered ? partition_bytes(ground, m->unit) : 0;
-        m->index++;
-        m->unit = unit_at(ground, m->unit)->joins_next ? m->unit + 1 : -1;
+        m->offset += zn_unit_bytes(unit_at(ground, m->unit));
+        m->fetch_offset += partition_bytes(ground, m->unit);
     }
-    if (m->unit >= 0 && ground->persistent_at[m->unit] >= 0)
-        return next_member(p, g, m);
-    return m->unit >= 0;
+    do {
+        m->unit++;
+        m->index++;
+    } while (m->unit < plan->unit + 2 && (!(plan->members & 1 << (m->unit - plan->unit)) || ground->persistent_at[m->unit] >= 0));
+    return m->unit < plan->unit + 2;
 }
 
 static struct zn_span partition_in(const struct gather_pass *p, zn_buffer_id buffer, const struct member *m)

@@ -23,6 +23,8 @@ static zn_status check(const struct zn_engine_options *o, int n_ranks)
     bool leaves = is_nvme(off->gradients) || (o->is_discrete && off->gradients != ZN_TIER_DEVICE);
     if (o->trains && leaves && !o->reduce_every && !o->vertical && o->accumulate > 1)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: gradients that leave memory are summed every micro-batch");
+    if (o->trains && o->in_backward && o->stage == 0 && n_ranks > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
     if (!o->is_discrete || !o->trains)
         return ZN_OK;
     bool away = off->optimizer != ZN_TIER_DEVICE;

@@ -34,7 +34,7 @@ zn_status zn_pass_trace_add(struct zn_pass_trace *pass, zn_point_kind kind, int 
         pass->points = grown;
         pass->capacity = capacity;
     }
-    pass->points[pass->n_points++] = (struct zn_point){kind, index};
+    pass->points[pass->n_points++] = (struct zn_point){(int32_t)kind, index};
     return ZN_OK;
 }
 

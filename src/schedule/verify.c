@@ -113,7 +113,7 @@ static int expected_reductions(const struct verifier *v, int unit)
 {
     const struct zn_placement *p = &v->plan->placement;
     int n = v->n_buckets[unit];
-    if (v->id == ZN_SECTION_EVALUATE || v->plan->units.units[unit].n_elements == 0)
+    if (v->id == ZN_SECTION_EVALUATE || v->plan->units.units[unit].n_elements == 0 || !v->plan->units.units[unit].is_trained)
         return 0;
     if (v->id == ZN_SECTION_FINISH)
         return n == 0 && p->reduces_gradients && !p->has_slots;
@@ -129,7 +129,7 @@ static zn_status check_bytes(const struct verifier *v)
     const struct zn_placement *p = &v->plan->placement;
     bool gathers_sums = v->id == ZN_SECTION_FINISH && p->states.form == ZN_WHOLE && p->n_ranks > 1;
     for (int u = 0; u < v->plan->units.n_units; u++) {
-        bool has_elements = v->plan->units.units[u].n_elements > 0;
+        bool has_elements = v->plan->units.units[u].n_elements > 0 && v->plan->units.units[u].is_trained;
         if (v->n_reductions[u] != expected_reductions(v, u))
             return zn_fail(ZN_ERR_INTERNAL, "unit %d is reduced %d times, not %d", u, v->n_reductions[u],
                            expected_reductions(v, u));

@@ -91,7 +91,8 @@ static uint64_t piece_bytes(const zn_engine_plan *plan, const struct zn_instr *i
 {
     int buffer = i->from.buffer;
     bool is_gradient = buffer == ZN_BUFFER_GRADIENTS || buffer == ZN_BUFFER_SLOTS || buffer == ZN_BUFFER_TIED;
-    return (uint64_t)plan->units.units[i->unit].partition * (is_gradient ? sizeof(float) : zn_dtype_bytes(plan->placement.type));
+    const struct zn_unit *unit = &plan->units.units[i->unit];
+    return (uint64_t)unit->partition * (is_gradient ? sizeof(float) : zn_dtype_bytes(unit->type));
 }
 
 static bool do_sizes_agree(const zn_engine_plan *plan, const struct zn_instr *i)

@@ -4,28 +4,31 @@
 
 /* ---- Where units lie ---- */
 
-static struct zn_span in_form(const struct verifier *v, int unit, zn_buffer_id buffer, zn_form form, size_t width)
+static const struct zn_unit *unit_at(const struct verifier *v, int unit)
 {
-    const struct zn_unit *u = &v->plan->units.units[unit];
-    return form == ZN_WHOLE ? zn_span_of_unit(u, buffer, width) : zn_span_of_partition(placement_of(v), u, buffer, form, width);
+    return &v->plan->units.units[unit];
 }
 
 static struct zn_span parameters_of(const struct verifier *v, int unit)
 {
     const struct zn_placement *p = placement_of(v);
-    return in_form(v, unit, ZN_BUFFER_PARAMETERS, p->parameters.form, zn_dtype_bytes(p->type));
+    return p->parameters.form == ZN_WHOLE ? zn_span_of_values(&v->plan->units, unit_at(v, unit))
+                                          : zn_span_of_own_values(p, &v->plan->units, unit_at(v, unit));
 }
 
 static struct zn_span gradients_of(const struct verifier *v, int unit)
 {
     const struct zn_placement *p = placement_of(v);
-    return p->trains ? in_form(v, unit, ZN_BUFFER_GRADIENTS, p->gradients.form, sizeof(float)) : ZN_NO_SPAN;
+    if (!unit_at(v, unit)->is_trained)
+        return ZN_NO_SPAN;
+    return p->gradients.form == ZN_WHOLE ? zn_span_of_unit(unit_at(v, unit), ZN_BUFFER_GRADIENTS, sizeof(float))
+                                         : zn_span_of_partition(p, unit_at(v, unit), ZN_BUFFER_GRADIENTS, ZN_PARTITION, sizeof(float));
 }
 
 /* Where it begins each step without any: where whole units are kept the padding stays zero. */
 static struct zn_span gradient_of_part(const struct verifier *v, const struct zn_part *part)
 {
-    if (!placement_of(v)->trains || placement_of(v)->gradients.form != ZN_WHOLE)
+    if (!unit_at(v, part->unit)->is_trained || placement_of(v)->gradients.form != ZN_WHOLE)
         return gradients_of(v, part->unit);
     return (struct zn_span){ZN_BUFFER_GRADIENTS, false, (uint64_t)part->place * sizeof(float),
                             (uint64_t)part->n_elements * sizeof(float)};
@@ -33,8 +36,8 @@ static struct zn_span gradient_of_part(const struct verifier *v, const struct zn
 
 static struct zn_span squares_of(const struct verifier *v, int unit)
 {
-    const struct zn_unit *u = &v->plan->units.units[unit];
-    if (!placement_of(v)->trains)
+    const struct zn_unit *u = unit_at(v, unit);
+    if (!u->is_trained)
         return ZN_NO_SPAN;
     return (struct zn_span){ZN_BUFFER_SQUARES, false, (uint64_t)u->first_part * sizeof(zn_exact),
                             (uint64_t)u->n_parts * sizeof(zn_exact)};
@@ -43,12 +46,10 @@ static struct zn_span squares_of(const struct verifier *v, int unit)
 /* Where ranks have the whole unit between its uses. */
 static struct zn_span whole_of(const struct verifier *v, int unit)
 {
-    size_t width = zn_dtype_bytes(placement_of(v)->type);
     int64_t at = v->plan->persistent_at[unit];
     if (at < 0)
         return placement_of(v)->gathers_parameters ? ZN_NO_SPAN : parameters_of(v, unit);
-    return (struct zn_span){ZN_BUFFER_PERSISTENT, false, (uint64_t)at * width,
-                            (uint64_t)v->plan->units.units[unit].n_elements * width};
+    return (struct zn_span){ZN_BUFFER_PERSISTENT, false, (uint64_t)at, zn_unit_bytes(unit_at(v, unit))};
 }
 
 zn_status verify_add_homes(struct verifier *v)
@@ -85,7 +86,7 @@ zn_status verify_publish(struct verifier *v, int unit)
 {
     struct zn_span whole = whole_of(v, unit), own = parameters_of(v, unit);
     int update = v->update_of[unit];
-    if (!zn_publishes_updates(placement_of(v)) || whole.buffer < 0)
+    if (!zn_publishes_updates(placement_of(v)) || whole.buffer < 0 || !unit_at(v, unit)->is_trained)
         return ZN_OK;
     struct task gather = {.queue = QUEUE_NONE, .after = {update, -1}, .name = "gather after the update", .unit = unit, .instr = -1};
     int task = order_issue(&v->order, gather, update < 0);
@@ -103,7 +104,7 @@ static zn_status start_unit(struct verifier *v, int unit)
     v->offload_of[unit] = v->published_by[unit] = -1;
     ZN_TRY(order_access(&v->order, BY_COMPUTE, WRITES, &gradients, unit_content(unit, &gradients)));
     ZN_TRY(order_access(&v->order, BY_COMPUTE, WRITES, &whole, unit_content(unit, &whole)));
-    if (zn_may_have_updates_pending(placement_of(v))) {
+    if (zn_may_have_updates_pending(placement_of(v)) && unit_at(v, unit)->is_trained) {
         struct task update = {.queue = QUEUE_HOST, .after = {-1, -1}, .name = "update", .unit = unit, .instr = -1};
         computed = order_issue(&v->order, update, true);
         update.queue = QUEUE_NONE;
@@ -167,7 +168,7 @@ static zn_status check_unit(const struct verifier *v, int unit)
 zn_status verify_finished(const struct verifier *v)
 {
     for (int u = 0; u < v->plan->units.n_units; u++)
-        if (v->plan->units.units[u].n_elements > 0)
+        if (unit_at(v, u)->n_elements > 0 && unit_at(v, u)->is_trained)
             ZN_TRY(check_unit(v, u));
     return ZN_OK;
 }

@@ -176,9 +176,10 @@ static zn_status acquire(struct verifier *v, int part)
     const struct zn_span *span = &v->section->address[v->point];
     bool is_whole = placement_of(v)->parameters.form == ZN_WHOLE;
     struct content content;
-    ZN_TRY(check_bound(v, part, zn_dtype_bytes(placement_of(v)->type), &content));
+    const struct zn_unit *unit = &v->plan->units.units[v->plan->units.parts[part].unit];
+    ZN_TRY(check_bound(v, part, zn_dtype_bytes(unit->type), &content));
     if (span->buffer != ZN_BUFFER_GATHERED && span->buffer != ZN_BUFFER_PERSISTENT &&
-        !(span->buffer == ZN_BUFFER_PARAMETERS && is_whole))
+        !(span->buffer == (unit->is_trained ? ZN_BUFFER_PARAMETERS : ZN_BUFFER_FROZEN) && is_whole))
         return zn_fail(ZN_ERR_INTERNAL, "part %d is not read from %s", part, v->plan->buffers[span->buffer].name);
     bool is_same = v->used.owner == content.owner && v->used.base == content.base && v->use.buffer == span->buffer;
     if (!is_same) {

@@ -194,7 +194,7 @@ static void assert_gather(struct sim_groups *g, zn_axis axis, int n_ranks, int n
     assert_int_equal(zn_comm_n_ranks(g->comms[axis]), n_ranks);
     assert_int_equal(zn_comm_n_local(g->comms[axis]), n_local);
     double before = zn_clock_now(&g->world.clock);
-    struct zn_gather gather = {.from = &g->parts[axis], .n_bytes = 1000000000};
+    struct zn_gather gather = {.from = &g->parts[axis], .n_bytes = 1000000000, .to = zn_extent_of(NULL, SIZE_MAX)};
     zn_event_reset(&g->world.done);
     assert_int_equal(zn_comm_gather(g->comms[axis], &gather, &g->world.done), ZN_OK);
     assert_int_equal(zn_event_wait(&g->world.done, &g->world.clock), ZN_OK);
@@ -240,7 +240,7 @@ static void groups_work_side_by_side(void **state)
     double before = zn_clock_now(&g.world.clock);
     for (int i = 0; i < 2; i++) {
         zn_axis axis = i == 0 ? ZN_DATA : ZN_TENSOR;
-        struct zn_gather gather = {.from = &g.parts[axis], .n_bytes = 100000000000};
+        struct zn_gather gather = {.from = &g.parts[axis], .n_bytes = 100000000000, .to = zn_extent_of(NULL, SIZE_MAX)};
         zn_event_init(&done[i]);
         for (int k = 0; k <= i; k++) /* in one group one after the other */
             assert_int_equal(zn_comm_gather(g.comms[axis], &gather, &done[i]), ZN_OK);

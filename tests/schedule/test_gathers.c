@@ -37,7 +37,7 @@ static void case_init(struct random_case *c, uint64_t key)
         c->n_bytes[u] = below(c, 6) == 0 ? 0 : 64 * (size_t)(1 + below(c, 40));
     int n_uses = below(c, 60);
     for (int i = 0; i < n_uses; i++)
-        assert_int_equal(zn_gathers_use(&c->trace, below(c, c->n_units), below(c, 10) == 0), ZN_OK);
+        assert_int_equal(zn_gathers_use(&c->trace, below(c, c->n_units), 0, below(c, 10) == 0), ZN_OK);
     c->options.prefetch_bytes = 64 * (size_t)below(c, 4 * 40);
     c->options.reuse_bytes = below(c, 2) == 0 ? 0 : 64 * (size_t)below(c, 4 * 40);
 }
@@ -224,9 +224,9 @@ static void uses_in_a_row_are_one_unless_the_pass_turns(void **state)
     zn_gathers t;
     zn_gathers_init(&t);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(zn_gathers_use(&t, 7, false), ZN_OK);
-    assert_int_equal(zn_gathers_use(&t, 7, true), ZN_OK);
-    assert_int_equal(zn_gathers_use(&t, 7, false), ZN_OK);
+        assert_int_equal(zn_gathers_use(&t, 7, 0, false), ZN_OK);
+    assert_int_equal(zn_gathers_use(&t, 7, 0, true), ZN_OK);
+    assert_int_equal(zn_gathers_use(&t, 7, 0, false), ZN_OK);
     assert_int_equal(t.n_uses, 2);
     zn_gathers_fini(&t);
 }
@@ -242,7 +242,7 @@ static void record_layers(zn_gathers *t)
 {
     zn_gathers_init(t);
     for (int i = 0; i < N_USES; i++)
-        assert_int_equal(zn_gathers_use(t, i < N_LAYERS ? i : N_USES - 1 - i, i == N_LAYERS), ZN_OK);
+        assert_int_equal(zn_gathers_use(t, i < N_LAYERS ? i : N_USES - 1 - i, 0, i == N_LAYERS), ZN_OK);
 }
 
 struct world {

@@ -34,18 +34,18 @@ static void a_unit_is_gathered_at_its_first_use_and_waited_for_once(void **state
     expect_program("a 1024 | b 1024 c 1024 | d 2048", "a f0 b c f1 d f2", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
                    "    0 publish to block 0\n"
-                   "    1 gather embedding 8 KiB c u parameters → gathered units @ 0\n"
+                   "    1 gather embedding 8 KiB c parameters → gathered units @ 0\n"
                    "    2 wait embedding #1\n"
                    "end of forward of embedding\n"
                    "acquire b in gathered units @ 0\n"
                    "    3 publish to head\n"
-                   "    4 gather block 0 8 KiB c u parameters → gathered units @ 0\n"
+                   "    4 gather block 0 8 KiB c parameters → gathered units @ 0\n"
                    "    5 wait block 0 #4\n"
                    "acquire c in gathered units @ 4 KiB\n"
                    "end of forward of block 0\n"
                    "acquire d in gathered units @ 0\n"
                    "    6 publish to head\n"
-                   "    7 gather head 8 KiB c u parameters → gathered units @ 0\n"
+                   "    7 gather head 8 KiB c parameters → gathered units @ 0\n"
                    "    8 wait head #7\n"
                    "end of forward of head\n");
 }
@@ -62,13 +62,13 @@ static void gathers_run_ahead_as_far_as_the_budget_goes(void **state)
     expect_program("a 1024 | b 1024 c 1024 | d 2048", "a f0 b c f1 d f2", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 8 KiB\n"
                    "    0 publish to block 0\n"
-                   "    1 gather embedding 8 KiB c u parameters → gathered units @ 8 KiB\n"
-                   "    2 gather block 0 8 KiB c u parameters → gathered units @ 0\n"
+                   "    1 gather embedding 8 KiB c parameters → gathered units @ 8 KiB\n"
+                   "    2 gather block 0 8 KiB c parameters → gathered units @ 0\n"
                    "    3 wait embedding #1\n"
                    "end of forward of embedding\n"
                    "acquire b in gathered units @ 0\n"
                    "    4 publish to head\n"
-                   "    5 gather head 8 KiB c u parameters → gathered units @ 8 KiB\n"
+                   "    5 gather head 8 KiB c parameters → gathered units @ 8 KiB\n"
                    "    6 wait block 0 #2\n"
                    "acquire c in gathered units @ 4 KiB\n"
                    "end of forward of block 0\n"
@@ -89,18 +89,18 @@ static void a_unit_that_is_used_again_soon_stays(void **state)
     expect_program("a 1024 | b 1024 | d 1024", "a f0 b f1 a d f2", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
                    "    0 publish to block 0\n"
-                   "    1 gather embedding 8 KiB c u parameters → gathered units @ 0\n"
+                   "    1 gather embedding 8 KiB c parameters → gathered units @ 0\n"
                    "    2 wait embedding #1\n"
                    "end of forward of embedding\n"
                    "acquire b in gathered units @ 8 KiB\n"
                    "    3 publish to head\n"
-                   "    4 gather block 0 8 KiB c u parameters → gathered units @ 8 KiB\n"
+                   "    4 gather block 0 8 KiB c parameters → gathered units @ 8 KiB\n"
                    "    5 wait block 0 #4\n"
                    "end of forward of block 0\n"
                    "acquire a in gathered units @ 0\n"
                    "acquire d in gathered units @ 0\n"
                    "    6 publish to head\n"
-                   "    7 gather head 8 KiB c u parameters → gathered units @ 0\n"
+                   "    7 gather head 8 KiB c parameters → gathered units @ 0\n"
                    "    8 wait head #7\n"
                    "end of forward of head\n");
 }
@@ -116,20 +116,20 @@ static void a_unit_that_is_used_again_later_is_gathered_again(void **state)
     expect_program("a 1024 | b 1024 | d 1024", "a f0 b f1 a d f2", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
                    "    0 publish to block 0\n"
-                   "    1 gather embedding 8 KiB c u parameters → gathered units @ 0\n"
+                   "    1 gather embedding 8 KiB c parameters → gathered units @ 0\n"
                    "    2 wait embedding #1\n"
                    "end of forward of embedding\n"
                    "acquire b in gathered units @ 0\n"
                    "    3 publish to head\n"
-                   "    4 gather block 0 8 KiB c u parameters → gathered units @ 0\n"
+                   "    4 gather block 0 8 KiB c parameters → gathered units @ 0\n"
                    "    5 wait block 0 #4\n"
                    "end of forward of block 0\n"
                    "acquire a in gathered units @ 0\n"
-                   "    6 gather embedding 8 KiB c u parameters → gathered units @ 0\n"
+                   "    6 gather embedding 8 KiB c parameters → gathered units @ 0\n"
                    "    7 wait embedding #6\n"
                    "acquire d in gathered units @ 0\n"
                    "    8 publish to head\n"
-                   "    9 gather head 8 KiB c u parameters → gathered units @ 0\n"
+                   "    9 gather head 8 KiB c parameters → gathered units @ 0\n"
                    "    10 wait head #9\n"
                    "end of forward of head\n");
 }
@@ -167,7 +167,7 @@ static void the_first_use_of_backward_is_a_gather_of_its_own(void **state)
                    "    12 wait embedding #10\n");
 }
 
-static void small_units_stay_gathered_and_are_only_awaited(void **state)
+static void small_units_stay_gathered(void **state)
 {
     (void)state;
     struct zn_engine_options o = written_options();
@@ -178,17 +178,15 @@ static void small_units_stay_gathered_and_are_only_awaited(void **state)
     expect_program("a 1024 | b 1024 c 2048 | d 1024", "a f0 b c f1 d f2", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in persistent units\n"
                    "    0 publish to block 0\n"
-                   "    1 await published embedding\n"
                    "end of forward of embedding\n"
                    "acquire b in gathered units @ 0\n"
-                   "    2 publish to head\n"
-                   "    3 gather block 0 16 KiB c u parameters → gathered units @ 0\n"
-                   "    4 wait block 0 #3\n"
+                   "    1 publish to head\n"
+                   "    2 gather block 0 16 KiB c parameters → gathered units @ 0\n"
+                   "    3 wait block 0 #2\n"
                    "acquire c in gathered units @ 4 KiB\n"
                    "end of forward of block 0\n"
                    "acquire d in persistent units\n"
-                   "    5 publish to head\n"
-                   "    6 await published head\n"
+                   "    4 publish to head\n"
                    "end of forward of head\n");
 }
 
@@ -203,25 +201,25 @@ static void a_tile_is_a_unit(void **state)
     expect_program("a 1024 | b 3000x2 | d 1024", "a f0 b:0 b:1 b:2 f1 d f2", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
                    "    0 publish to block 0 b 1/3\n"
-                   "    1 gather embedding 8 KiB c u parameters → gathered units @ 0\n"
+                   "    1 gather embedding 8 KiB c parameters → gathered units @ 0\n"
                    "    2 wait embedding #1\n"
                    "end of forward of embedding\n"
                    "acquire b rows 0 to 1023 in gathered units @ 0\n"
                    "    3 publish to block 0 b 2/3\n"
-                   "    4 gather block 0 b 1/3 8 KiB c u parameters → gathered units @ 0\n"
+                   "    4 gather block 0 b 1/3 8 KiB c parameters → gathered units @ 0\n"
                    "    5 wait block 0 b 1/3 #4\n"
                    "acquire b rows 1024 to 2047 in gathered units @ 0\n"
                    "    6 publish to block 0 b 3/3\n"
-                   "    7 gather block 0 b 2/3 8 KiB c u parameters → gathered units @ 0\n"
+                   "    7 gather block 0 b 2/3 8 KiB c parameters → gathered units @ 0\n"
                    "    8 wait block 0 b 2/3 #7\n"
                    "acquire b rows 2048 to 2999 in gathered units @ 0\n"
                    "    9 publish to head\n"
-                   "    10 gather block 0 b 3/3 8 KiB c u parameters → gathered units @ 0\n"
+                   "    10 gather block 0 b 3/3 8 KiB c parameters → gathered units @ 0\n"
                    "    11 wait block 0 b 3/3 #10\n"
                    "end of forward of block 0\n"
                    "acquire d in gathered units @ 0\n"
                    "    12 publish to head\n"
-                   "    13 gather head 8 KiB c u parameters → gathered units @ 0\n"
+                   "    13 gather head 8 KiB c parameters → gathered units @ 0\n"
                    "    14 wait head #13\n"
                    "end of forward of head\n");
 }
@@ -236,11 +234,11 @@ static void one_rank_reads_straight_into_the_place_of_the_unit(void **state)
     o.optimizer = NULL;
     expect_program("a 1024 | d 2048", "a f0 d f1", &o, 1, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
-                   "    0 read embedding 4 KiB c u parameters (nvme) → gathered units @ 0\n"
+                   "    0 read embedding 4 KiB c parameters (nvme) → gathered units @ 0\n"
                    "    1 wait embedding #0\n"
                    "end of forward of embedding\n"
                    "acquire d in gathered units @ 0\n"
-                   "    2 read head 8 KiB c u parameters (nvme) → gathered units @ 0\n"
+                   "    2 read head 8 KiB c parameters (nvme) → gathered units @ 0\n"
                    "    3 wait head #2\n"
                    "end of forward of head\n");
 }
@@ -257,9 +255,9 @@ static void own_partitions_are_read_ahead_of_their_gathers(void **state)
     expect_program("a 1024 | b 1024 c 1024 | d 2048", "a f0 b c f1 d f2", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 8 KiB\n"
                    "    0 publish to block 0\n"
-                   "    1 read embedding 4 KiB c u parameters (nvme) → fetched partitions @ 8 KiB\n"
-                   "    2 read block 0 4 KiB c u parameters (nvme) → fetched partitions @ 4 KiB\n"
-                   "    3 read head 4 KiB c u parameters (nvme) → fetched partitions @ 0\n"
+                   "    1 read embedding 4 KiB c parameters (nvme) → fetched partitions @ 8 KiB\n"
+                   "    2 read block 0 4 KiB c parameters (nvme) → fetched partitions @ 4 KiB\n"
+                   "    3 read head 4 KiB c parameters (nvme) → fetched partitions @ 0\n"
                    "    4 gather embedding 8 KiB c #1 fetched partitions @ 8 KiB → gathered units @ 8 KiB\n"
                    "    5 gather block 0 8 KiB c #2 fetched partitions @ 4 KiB → gathered units @ 0\n"
                    "    6 wait embedding #4\n"
@@ -288,13 +286,13 @@ static void a_discrete_device_copies_own_partitions_before_the_gather(void **sta
     expect_program("a 1024 | d 2048", "a f0 d f1", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
                    "    0 publish to head\n"
-                   "    1 copy in embedding 4 KiB c u parameters → fetched partitions @ 0\n"
+                   "    1 copy in embedding 4 KiB c parameters → fetched partitions @ 0\n"
                    "    2 gather embedding 8 KiB c #1 fetched partitions @ 0 → gathered units @ 0\n"
                    "    3 wait embedding #2\n"
                    "end of forward of embedding\n"
                    "acquire d in gathered units @ 0\n"
                    "    4 publish to head\n"
-                   "    5 copy in head 4 KiB c u parameters → fetched partitions @ 0\n"
+                   "    5 copy in head 4 KiB c parameters → fetched partitions @ 0\n"
                    "    6 gather head 8 KiB c #5 fetched partitions @ 0 → gathered units @ 0\n"
                    "    7 wait head #6\n"
                    "end of forward of head\n");
@@ -311,11 +309,11 @@ static void one_rank_of_a_discrete_device_copies_the_unit(void **state)
     o.optimizer = NULL;
     expect_program("a 1024 | d 2048", "a f0 d f1", &o, 1, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
-                   "    0 copy in embedding 4 KiB c u parameters → gathered units @ 0\n"
+                   "    0 copy in embedding 4 KiB c parameters → gathered units @ 0\n"
                    "    1 wait embedding #0\n"
                    "end of forward of embedding\n"
                    "acquire d in gathered units @ 0\n"
-                   "    2 copy in head 8 KiB c u parameters → gathered units @ 0\n"
+                   "    2 copy in head 8 KiB c parameters → gathered units @ 0\n"
                    "    3 wait head #2\n"
                    "end of forward of head\n");
 }
@@ -332,14 +330,14 @@ static void from_nvme_to_a_discrete_device_by_way_of_the_host(void **state)
     expect_program("a 1024 | d 2048", "a f0 d f1", &o, 2, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
                    "    0 publish to head\n"
-                   "    1 read embedding 4 KiB c u parameters (nvme) → partitions to copy @ 0\n"
+                   "    1 read embedding 4 KiB c parameters (nvme) → partitions to copy @ 0\n"
                    "    2 copy in embedding 4 KiB #1 partitions to copy @ 0 → fetched partitions @ 0\n"
                    "    3 gather embedding 8 KiB c #2 fetched partitions @ 0 → gathered units @ 0\n"
                    "    4 wait embedding #3\n"
                    "end of forward of embedding\n"
                    "acquire d in gathered units @ 0\n"
                    "    5 publish to head\n"
-                   "    6 read head 4 KiB c u parameters (nvme) → partitions to copy @ 0\n"
+                   "    6 read head 4 KiB c parameters (nvme) → partitions to copy @ 0\n"
                    "    7 copy in head 4 KiB #6 partitions to copy @ 0 → fetched partitions @ 0\n"
                    "    8 gather head 8 KiB c #7 fetched partitions @ 0 → gathered units @ 0\n"
                    "    9 wait head #8\n"
@@ -357,12 +355,12 @@ static void one_rank_from_nvme_to_a_discrete_device(void **state)
     o.optimizer = NULL;
     expect_program("a 1024 | d 2048", "a f0 d f1", &o, 1, ZN_SECTION_EVALUATE,
                    "acquire a in gathered units @ 0\n"
-                   "    0 read embedding 4 KiB c u parameters (nvme) → partitions to copy @ 0\n"
+                   "    0 read embedding 4 KiB c parameters (nvme) → partitions to copy @ 0\n"
                    "    1 copy in embedding 4 KiB c #0 partitions to copy @ 0 → gathered units @ 0\n"
                    "    2 wait embedding #1\n"
                    "end of forward of embedding\n"
                    "acquire d in gathered units @ 0\n"
-                   "    3 read head 8 KiB c u parameters (nvme) → partitions to copy @ 0\n"
+                   "    3 read head 8 KiB c parameters (nvme) → partitions to copy @ 0\n"
                    "    4 copy in head 8 KiB c #3 partitions to copy @ 0 → gathered units @ 0\n"
                    "    5 wait head #4\n"
                    "end of forward of head\n");
@@ -377,7 +375,7 @@ int main(void)
         cmocka_unit_test(a_unit_that_is_used_again_soon_stays),
         cmocka_unit_test(a_unit_that_is_used_again_later_is_gathered_again),
         cmocka_unit_test(the_first_use_of_backward_is_a_gather_of_its_own),
-        cmocka_unit_test(small_units_stay_gathered_and_are_only_awaited),
+        cmocka_unit_test(small_units_stay_gathered),
         cmocka_unit_test(a_tile_is_a_unit),
         cmocka_unit_test(one_rank_reads_straight_into_the_place_of_the_unit),
         cmocka_unit_test(own_partitions_are_read_ahead_of_their_gathers),

@@ -34,7 +34,6 @@ static void expect_placement(const struct zn_engine_options *o, int n_ranks, con
         const char *name;
         bool is_so;
     } all[] = {{"master", p.has_master},
-               {"only working", p.keeps_only_working},
                {"delayed", p.is_delayed},
                {"gathers", p.gathers_parameters},
                {"fetches", p.fetches_parameters},
@@ -98,7 +97,7 @@ static void sixteen_bits_have_masters_and_sums(void **state)
     o.trains = false;
     o.optimizer = NULL;
     expect_placement(&o, 1, "parameters whole device; gradients whole device; states whole device; checkpoints absent; ",
-                     "only working; reduces; ");
+                     "reduces; ");
 }
 
 static void what_is_on_nvme_passes_through_buffers(void **state)

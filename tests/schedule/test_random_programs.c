@@ -19,7 +19,8 @@ struct drawn {
     struct zn_engine_options options;
     int n_ranks;
     bool tied;      /* the last segment uses the first parameter, too */
-    int frozen[2];  /* parameters that no operator writes a gradient of */
+    int unused[2];  /* parameters that no operator writes a gradient of */
+    bool frozen[MAX_PARAMS];
 };
 
 static int below(struct drawn *d, int n)
@@ -77,6 +78,10 @@ static void draw_options(struct drawn *d)
     o->delay_after = !o->in_backward && below(d, 4) == 0 ? below(d, 3) : -1;
     if (!o->trains)
         o->optimizer = NULL;
+    for (int i = 1; i < d->model.list.n_params; i++) /* the first is trained */
+        d->frozen[i] = below(d, 3) == 0;
+    o->frozen = o->trains && below(d, 2) ? d->frozen : NULL;
+    o->frozen_type = below(d, 2) ? ZN_BF16 : ZN_F32;
 }
 
 static int n_tiles(const zn_units *units, const zn_param *p)
@@ -90,7 +95,7 @@ static void draw_uses(struct drawn *d, const zn_units *units, int segment, bool 
     for (int i = 0; i < d->model.list.n_params; i++) {
         const zn_param *p = &d->model.params[i];
         bool is_second = d->tied && i == 0 && segment == d->model.list.n_segments - 1;
-        bool opens = backward && i != d->frozen[0] && i != d->frozen[1];
+        bool opens = backward && i != d->unused[0] && i != d->unused[1] && !(d->options.frozen && d->frozen[i]);
         if (p->segment != segment && !is_second)
             continue;
         for (int k = 0; k < n_tiles(units, p); k++) {
@@ -115,7 +120,7 @@ static void draw_trace(struct drawn *d, const zn_units *units)
     int n_segments = d->model.list.n_segments, n = d->options.vertical ? (int)d->options.accumulate : 1;
     d->tied = below(d, 2);
     for (int i = 0; i < 2; i++)
-        d->frozen[i] = below(d, 2) && d->model.list.n_params > 2 ? below(d, d->model.list.n_params) : -1;
+        d->unused[i] = below(d, 2) && d->model.list.n_params > 2 ? below(d, d->model.list.n_params) : -1;
     for (int s = 0; s < n_segments; s++) {
         for (int a = 0; a < n && (s < n_segments - 1 || n == 1 || !d->options.trains); a++) {
             draw_uses(d, units, s, false);

@@ -95,7 +95,8 @@ static void every_element_has_one_owner(void **state)
     }
 }
 
-static void parameters_out_of_order_are_refused(void **state)
+/* Adapters are declared after all others: units follow the segments, not the list. */
+static void units_are_in_the_order_of_segments(void **state)
 {
     (void)state;
     struct written_model m;
@@ -103,7 +104,40 @@ static void parameters_out_of_order_are_refused(void **state)
     write_model(&m, "a 1024 | b 1024");
     m.params[0].segment = 1;
     m.params[1].segment = 0;
+    assert_int_equal(zn_units_init(&units, &m.list, &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1}), ZN_OK);
+    assert_int_equal(units.parts[units.units[0].first_part].param, 1);
+    assert_int_equal(units.parts[units.units[1].first_part].param, 0);
+    zn_units_fini(&units);
+    m.params[1].segment = 2;
     assert_int_equal(zn_units_init(&units, &m.list, &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1}), ZN_ERR_INTERNAL);
+}
+
+/* Trained and frozen parameters of a segment are units of their own, the frozen ones behind all that are trained. */
+static void frozen_parameters_are_units_of_their_own(void **state)
+{
+    (void)state;
+    static const bool frozen[] = {false, true, true, false};
+    struct written_model m;
+    zn_units units;
+    write_model(&m, "a 1024, b 2048 | c 1024, d 1024");
+    assert_int_equal(zn_units_init(&units, &m.list,
+                                   &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1, .frozen_type = ZN_BF16, .frozen = frozen}),
+                     ZN_OK);
+    static const struct zn_unit want[] = {{.first = 0, .is_trained = true, .joins_next = true},
+                                          {.first = 2048, .type = ZN_BF16},
+                                          {.first = 1024, .is_trained = true, .joins_next = true},
+                                          {.first = 4096, .type = ZN_BF16}};
+    assert_int_equal(units.n_units, 4);
+    assert_int_equal(units.n_trained, 2048);
+    assert_int_equal(units.n_elements, 6144);
+    for (int u = 0; u < 4; u++) {
+        assert_int_equal(units.units[u].first, want[u].first);
+        assert_int_equal(units.units[u].is_trained, want[u].is_trained);
+        assert_int_equal(units.units[u].type, want[u].is_trained ? ZN_F32 : ZN_BF16);
+        assert_int_equal(units.units[u].joins_next, want[u].joins_next);
+        assert_int_equal(zn_units_joined(&units, u), u & ~1);
+    }
+    zn_units_fini(&units);
 }
 
 int main(void)
@@ -114,7 +148,8 @@ int main(void)
         cmocka_unit_test(large_parameters_are_split_into_tiles_after_the_others),
         cmocka_unit_test(a_row_and_an_element_have_their_part),
         cmocka_unit_test(every_element_has_one_owner),
-        cmocka_unit_test(parameters_out_of_order_are_refused),
+        cmocka_unit_test(units_are_in_the_order_of_segments),
+        cmocka_unit_test(frozen_parameters_are_units_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
