@@ -264,8 +264,6 @@ static zn_status compile(struct compiler *c)
     ZN_TRY(place_persistent(c));
     ZN_TRY(plan_gathers(c));
     ZN_TRY(buckets_of_trace(&c->plan->units, &c->plan->trace.train, &c->buckets));
-    if (p->trains && c->buckets.n == 0)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "no operator of the model writes a gradient of a trained parameter: there is nothing to train");
     ZN_TRY(list_used(c));
     if (p->trains)
         ZN_TRY(measure_slots(c));

@@ -167,6 +167,11 @@ static void run_members(struct gather_pass *p, int g, void (*run)(struct gather_
         run(p, &m);
 }
 
+static void wait_for_member(struct gather_pass *p, const struct member *m)
+{
+    zn_emit_wait(p->writer, p->gathered[m->index]);
+}
+
 /* Moves along the uses to this one and issues what the plan issues by now. */
 static zn_status advance(struct gather_pass *p, int unit)
 {
@@ -221,11 +226,11 @@ zn_status gather_pass_acquire(struct gather_pass *p, int index)
     }
     int at = p->plan->gather_of[p->position];
     struct member m = {.unit = -1};
+    if (!p->is_waited_for[at]) /* for all of them: what they were fetched to is used again from here on */
+        run_members(p, at, wait_for_member);
+    p->is_waited_for[at] = true;
     while (next_member(p, at, &m) && m.unit != unit)
         ;
-    if (!p->is_waited_for[m.index])
-        zn_emit_wait(p->writer, p->gathered[m.index]);
-    p->is_waited_for[m.index] = true;
     zn_writer_bind(p->writer, span_of_part(g, part, whole_in_gathered(p, &m)));
     return ZN_OK;
 }

@@ -120,7 +120,7 @@ static void draw_trace(struct drawn *d, const zn_units *units)
     int n_segments = d->model.list.n_segments, n = d->options.vertical ? (int)d->options.accumulate : 1;
     d->tied = below(d, 2);
     for (int i = 0; i < 2; i++)
-        d->unused[i] = below(d, 2) && d->model.list.n_params > 2 ? below(d, d->model.list.n_params) : -1;
+        d->unused[i] = below(d, 2) && d->model.list.n_params > 2 ? 1 + below(d, d->model.list.n_params - 1) : -1;
     for (int s = 0; s < n_segments; s++) {
         for (int a = 0; a < n && (s < n_segments - 1 || n == 1 || !d->options.trains); a++) {
             draw_uses(d, units, s, false);
