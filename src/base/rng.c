@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
+
 uint64_t zn_random_below(uint64_t key, uint64_t counter, uint64_t n)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -15,7 +17,7 @@ double zn_random_normal(uint64_t key, uint64_t counter)
     double p = zn_random_uniform(key, counter), q = p - 0.5;
     if (fabs(q) <= ZN_NORMAL_MIDDLE)
         return zn_normal_middle(q);
-    double r = sqrt(-log(q < 0 ? p : 1.0 - p)), a, b;
+    double r = sqrt(-zn_log_f64(q < 0 ? p : 1.0 - p)), a, b;
     if (r <= 5.0) {
         r -= 1.6;
         a = (((((((7.7454501427834140764e-4 * r + 0.0227238449892691845833) * r +

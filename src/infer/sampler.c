@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "base/elementary.h"
 #include "base/rng.h"
 
 static zn_status find_best(const float *logits, int64_t n, int32_t *best)
@@ -117,7 +118,7 @@ zn_status zn_sample(const struct zn_sampling *s, const float *logits, int64_t n,
     /* From the end, since that is the order in which what is kept is read. */
     for (int64_t i = 0; i < n; i++)
         room[n - 1 - i] = (struct zn_candidate){
-            .weight = exp(((double)logits[i] - max) / s->temperature), .id = (int32_t)i};
+            .weight = zn_exp_f64(((double)logits[i] - max) / s->temperature), .id = (int32_t)i};
     bool selects = (s->top_k > 0 && s->top_k < n) || s->top_p < 1;
     int64_t kept = selects ? select_kept(s, room, n) : n;
     double uniform = zn_random_uniform(zn_random_key(s->seed, "generate"), (uint64_t)position);

@@ -1,6 +1,5 @@
 /* Rotary frequencies: plain, linear and Llama 3's three bands. */
-#include <math.h>
-
+#include "base/elementary.h"
 #include "models/llama.h"
 
 /* Llama 3: wavelengths beyond the original context are stretched by `factor`, short ones are
@@ -27,11 +26,11 @@ void rope_tables(const struct rope_config *rope, int64_t positions, int64_t head
     int64_t half = head_dim / 2;
     for (int64_t i = 0; i < half; i++) {
         double exponent = (double)(2 * i) / (double)head_dim;
-        float frequency = (float)scaled_frequency(rope, (float)(1.0 / pow(rope->theta, exponent)));
+        float frequency = (float)scaled_frequency(rope, (float)(1.0 / zn_pow_f64(rope->theta, exponent)));
         for (int64_t p = 0; p < positions; p++) {
             float angle = (float)p * frequency;
-            cosines[p * half + i] = (float)cos((double)angle);
-            sines[p * half + i] = (float)sin((double)angle);
+            cosines[p * half + i] = (float)zn_cos_f64((double)angle);
+            sines[p * half + i] = (float)zn_sin_f64((double)angle);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
 #include "device/device.h"
 
 zn_status zn_adam_update(zn_device *device, const struct zn_update *u, bool is_decoupled)
@@ -21,8 +22,8 @@ zn_status zn_adam_update(zn_device *device, const struct zn_update *u, bool is_d
                                                       .beta2 = (float)h->beta2,
                                                       .one_minus_beta2 = (float)(1 - h->beta2),
                                                       .eps = (float)h->eps,
-                                                      .step_size = (float)(u->lr / (1 - pow(h->beta1, t))),
-                                                      .root_correction = (float)sqrt(1 - pow(h->beta2, t)),
+                                                      .step_size = (float)(u->lr / (1 - zn_pow_f64(h->beta1, t))),
+                                                      .root_correction = (float)sqrt(1 - zn_pow_f64(h->beta2, t)),
                                                       .keep = is_decoupled ? (float)(1 - u->lr * u->decay) : 1.0f,
                                                       .coupled_decay = is_decoupled ? 0.0f : (float)u->decay});
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/elementary.h"
 #include "train/agreement.h"
 #include "train/batch.h"
 #include "train/binding.h"
@@ -97,7 +98,7 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
     result->tokens = sum.n_tokens;
     result->targets = sum.n_targets;
     result->loss = sum.loss / (double)sum.n_targets;
-    result->perplexity = exp(result->loss);
+    result->perplexity = zn_exp_f64(result->loss);
     explain(&sum, options->micro_batch, result);
     return ZN_OK;
 }

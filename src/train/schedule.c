@@ -1,9 +1,10 @@
 /* Warm-up, then constant, linear or cosine. */
 #include "train/schedule.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "base/elementary.h"
 
 zn_status zn_schedule_parse(const char *name, zn_schedule_kind *kind)
 {
@@ -26,6 +27,6 @@ double zn_schedule_lr(const struct zn_schedule *c, int64_t step)
     bool has_min = c->min_lr >= 0;
     double min_lr = has_min ? c->min_lr : 0;
     double x = (double)(step - c->warmup) / (double)(c->steps - c->warmup + !has_min);
-    double k = c->kind == ZN_LINEAR ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x));
+    double k = c->kind == ZN_LINEAR ? 1 - x : 0.5 * (1 + zn_cos_f64(3.14159265358979323846 * x));
     return min_lr + (c->lr - min_lr) * k;
 }

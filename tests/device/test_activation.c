@@ -60,6 +60,25 @@ static void erf_and_tanh_know_the_ends(void **state)
     assert_true(isnan(zn_erf(NAN)) && isnan(zn_tanh(NAN)));
 }
 
+static void exp_and_log_are_within_an_ulp(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 1; bits < 0x7f800000; bits += 1009) {
+        float x = zn_of_bits((int32_t)bits);
+        assert_true(fabs((double)zn_log(x) - log((double)x)) <= ulp(log((double)x)));
+        for (int sign = -1; sign <= 1 && x <= 87.3f; sign += 2)
+            assert_true(fabs((double)zn_exp((float)sign * x) - exp((double)sign * (double)x)) <= ulp(exp((double)sign * (double)x)));
+    }
+}
+
+static void exp_and_log_know_the_ends(void **state)
+{
+    (void)state;
+    assert_true(zn_exp(-INFINITY) == 0.0f && zn_exp(-88.0f) == 0.0f && zn_exp(89.0f) == INFINITY && zn_exp(0.0f) == 1.0f);
+    assert_true(zn_log(0.0f) == -INFINITY && zn_log(INFINITY) == INFINITY && zn_log(1.0f) == 0.0f);
+    assert_true(isnan(zn_exp(NAN)) && isnan(zn_log(NAN)) && isnan(zn_log(-1.0f)) && isnan(zn_log(-INFINITY)));
+}
+
 static void check_gelu(int64_t n, bool tanh_form)
 {
     double (*f)(double) = tanh_form ? gelu_tanh : gelu;
@@ -152,6 +171,8 @@ static void swiglu_and_its_slope(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp_and_log_are_within_an_ulp),
+        cmocka_unit_test(exp_and_log_know_the_ends),
         cmocka_unit_test(erf_and_tanh_are_within_two_ulp),
         cmocka_unit_test(erf_and_tanh_know_the_ends),
         cmocka_unit_test(gelu_exact_form),

