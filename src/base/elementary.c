@@ -134,8 +134,9 @@ static struct sum add(struct sum c, struct sum x)
 /* log x to about 75 bits, x positive and finite: atanh s = s + s³/3 + s⁵/5 + …, its first three terms in sums. */
 static struct sum log_wide(double x)
 {
-    static const double c[] = {0x1.2492492492492p-3, 0x1.c71c71c71c705p-4, 0x1.745d1745d3f5dp-4, 0x1.3b13b138ec621p-4, 0x1.11111220fcd46p-4,
-                               0x1.e1e13ed15ee02p-5, 0x1.af469aad809b6p-5, 0x1.82bc89cc8ec36p-5, 0x1.987592a898193p-5};
+    static const double c[] = {0x1.2492492492492p-3, 0x1.c71c71c71c705p-4, 0x1.745d1745d3f5dp-4,
+                               0x1.3b13b138ec621p-4, 0x1.11111220fcd46p-4, 0x1.e1e13ed15ee02p-5,
+                               0x1.af469aad809b6p-5, 0x1.82bc89cc8ec36p-5, 0x1.987592a898193p-5};
     const struct sum third = {0x1.5555555555555p-2, 0x1.5555555555555p-56}, fifth = {0x1.999999999999ap-3, -0x1.999999999999ap-57};
     double n, m = significand_of(x, &n), f = m - 1.0;
     struct sum below = sum_any(m, 1.0), s;
@@ -158,7 +159,8 @@ double zn_pow_f64(double x, double y)
     return exp_of_sum(high, fma(y, log_x.high, -high) + y * log_x.low);
 }
 
-/* x less the nearest multiple of π/2, |x| <= 2^27; *quadrant is that multiple. π/2 is in four parts, of which three have 25 bits. */
+/* x less the nearest multiple of π/2, |x| <= 2^27; *quadrant is that multiple, mod 4. π/2 is in four parts, the first three
+ * of 25 bits. */
 static struct sum reduce_angle(double x, uint64_t *quadrant)
 {
     double shifted = x * TWO_OVER_PI + ROUND_MAGIC, n = shifted - ROUND_MAGIC;

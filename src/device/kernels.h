@@ -243,13 +243,22 @@ struct zn_rope_args {
 /* Causal attention with grouped heads. q (batch·time, heads·head_dim), k and v (batch·time,
  * kv_heads·head_dim), out like q, each with its own row stride; lse (batch, heads, seq_len) is
  * log-sum-exp of the scaled scores. Query i sees keys j with j <= i and, when window > 0,
- * i - j < window. head h uses kv head h / (heads / kv_heads). No seq_len × seq_len matrix exists:
- * tiles of ZN_ATTENTION_TILE rows with an online softmax. Where `past` is not 0, k and v have
- * past + time rows for each sequence and query i stands at place past + i among them.
+ * i - j < window. head h uses kv head h / (heads / kv_heads). No seq_len × seq_len matrix exists. Where `past` is not 0,
+ * k and v have past + time rows for each sequence and query i stands at place past + i among them.
  *
  * With position_ids (batch, seq_len) a sequence is several examples one after another, and each query sees its own
  * example alone: position_ids[i] counts from 0 within the example, so that query i sees no key before
- * i - position_ids[i]. Tiles that no example needs are left out. `past` is 0 then. */
+ * i - position_ids[i]. `past` is 0 then.
+ *
+ * The order of all operations is a constant, so that the bits depend neither on how the work is cut nor on the device. Keys, and
+ * queries where they are summed over, come in blocks that begin at multiples of ZN_ATTENTION_TILE of their place in the sequence.
+ * Chains are of fused multiply-adds from zero, ascending. With score = scale × chain over head_dim of q·k, each query goes along
+ * the blocks of keys, ascending, with max = -infinity and sum = out = 0 before the first:
+ *   max' = greatest of max and the block's scores, factor = exp(max - max'), weight = exp(score - max'),
+ *   sum = fma(sum, factor, the block's weights added ascending),
+ *   out = fma(out, factor, chain over the block's keys of weight·v),
+ * and in the end out = out × (1 / sum), lse = max + log(sum). A key that a query does not see has no score and the weight 0,
+ * which leaves a chain as it is: a block of which a query sees nothing changes no bit and may be left out. */
 enum { ZN_ATTENTION_TILE = 64 };
 
 struct zn_attention_forward_args {
@@ -263,7 +272,12 @@ struct zn_attention_forward_args {
 
 /* Gradients of the above. `delta` holds batch·heads·time floats. `partial` holds
  * 2 × batch × heads × seq_len × head_dim floats where heads != kv_heads (dk and dv of each query
- * head, summed in head order), else it may be 0. dq, dk, dv have the strides of q, k, v. */
+ * head, summed in head order), else it may be 0. dq, dk, dv have the strides of q, k, v.
+ *
+ * The order, for each query head: delta = the sum over head_dim of d_out·out in 16 lanes (element i in lane i mod 16) that are
+ * added by one tree (lane l and l + 8, then l + 4 …); weight = exp(score - lse),
+ * d_score = weight × (chain over head_dim of d_out·v - delta) × scale. From 0, dq adds a chain of d_score·k over the keys of each
+ * block, ascending; dk and dv add chains of d_score·q and weight·d_out over the queries of each block, ascending. */
 struct zn_attention_backward_args {
     zn_addr dq, dk, dv, d_out, out, lse, q, k, v, delta, partial;
     zn_addr position_ids; /* int32, may be 0 */
@@ -372,7 +386,7 @@ struct zn_kernel_cost {
 struct zn_kernel_cost zn_kernel_cost(zn_kernel kernel, const void *args);
 
 /* The same of the cpu device with so many cores, as one figure: flops, or bytes where a kernel has none. More than the cost by
- * what its grids add: blocks of a product that cores cannot share evenly, whole tiles of attention. */
+ * what its grids add: blocks of a product that cores cannot share evenly, groups of queries of attention. */
 double zn_kernel_work(zn_kernel kernel, const void *args, int n_cores);
 
 #endif

@@ -1,8 +1,9 @@
 /* What a processor's kernels do beyond the work that must be done: products come in the blocks of a grid that cores take one
- * after the other, attention in whole tiles. */
+ * after the other, attention in groups of queries. */
 #include "device/kernels.h"
 
 enum { MAX_CORES = 64, MANY = 16 }; /* so many blocks a core are as good as shared evenly */
+enum { QUERIES = 16 };              /* that attention takes at once */
 
 static int64_t pieces(int64_t n, int64_t piece)
 {
@@ -32,13 +33,13 @@ static double unevenness(const struct zn_gemm_args *g, int n_cores)
     return longest > 0 ? longest * n_cores / ((double)g->m * (double)g->n) : 1;
 }
 
-/* Tiles on the diagonal are computed whole. */
-static double in_tiles(int64_t seq_len, int64_t window)
+/* A group of queries meets all keys up to its last one. */
+static double in_groups(int64_t seq_len, int64_t window)
 {
-    double t = (double)seq_len, tiles = (double)pieces(seq_len, ZN_ATTENTION_TILE);
+    double t = (double)seq_len, groups = (double)pieces(seq_len, QUERIES);
     if (seq_len == 0 || (window > 0 && window < seq_len))
         return 1;
-    return tiles * (tiles + 1) * ZN_ATTENTION_TILE * ZN_ATTENTION_TILE / (t * (t + 1));
+    return groups * (groups + 1) * QUERIES * QUERIES / (t * (t + 1));
 }
 
 double zn_kernel_work(zn_kernel kernel, const void *args, int n_cores)
@@ -49,8 +50,8 @@ double zn_kernel_work(zn_kernel kernel, const void *args, int n_cores)
     if (kernel == ZN_KERNEL_gemm)
         return cost.flops * unevenness(args, n_cores);
     if (kernel == ZN_KERNEL_attention_forward)
-        return cost.flops * (forward->past ? 1 : in_tiles(forward->seq_len, forward->window));
+        return cost.flops * (forward->past ? 1 : in_groups(forward->seq_len, forward->window));
     if (kernel == ZN_KERNEL_attention_backward)
-        return cost.flops * in_tiles(backward->seq_len, backward->window);
+        return cost.flops * in_groups(backward->seq_len, backward->window);
     return cost.flops > 0 ? cost.flops : cost.n_bytes;
 }

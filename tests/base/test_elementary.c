@@ -105,7 +105,8 @@ static void what_is_not_defined_is_not_a_number(void **state)
     (void)state;
     assert_true(isnan(zn_exp_f64(NAN)) && isnan(zn_log_f64(NAN)) && isnan(zn_log_f64(-1)) && isnan(zn_log_f64(-INFINITY)));
     assert_true(isnan(zn_pow_f64(NAN, 2)) && isnan(zn_pow_f64(-1, 2)) && isnan(zn_pow_f64(2, NAN)));
-    assert_true(isnan(zn_sin_f64(NAN)) && isnan(zn_sin_f64(INFINITY)) && isnan(zn_cos_f64(0x1.1p27)) && isnan(zn_sin_f64(-0x1.1p27)));
+    assert_true(isnan(zn_sin_f64(NAN)) && isnan(zn_sin_f64(INFINITY)));
+    assert_true(isnan(zn_cos_f64(0x1.1p27)) && isnan(zn_sin_f64(-0x1.1p27)));
 }
 
 int main(void)

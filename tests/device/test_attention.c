@@ -486,7 +486,6 @@ static void refuses_heads_that_form_no_groups(void **state)
 
 int main(void)
 {
-    zn_blas_init();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reference_has_the_gradient_of_its_forward),
         cmocka_unit_test(is_right_for_every_length),

@@ -55,8 +55,11 @@ static inline bool variant_runs_here(const struct variant *variant)
 
 static inline void run_variant(const struct variant *variant, int n_threads, const void *args)
 {
-    struct zn_cpu cpu = {.n_threads = n_threads, .isa = variant->isa};
+    float *scratch = calloc((size_t)n_threads, ZN_CPU_SCRATCH_BYTES);
+    assert_non_null(scratch);
+    struct zn_cpu cpu = {.n_threads = n_threads, .scratch = scratch, .isa = variant->isa};
     zn_status status = variant->run(&cpu, args);
+    free(scratch);
     if (status != ZN_OK)
         fail_msg("%s: %s", variant->isa, zn_error_message());
 }

@@ -9,7 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # The functions whose last bits are each library's own, as float, double and long double, as vectors and by their internal names.
-rounded='(exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|sin|cos|tan|sincos|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|erf|erfc|cbrt|hypot|lgamma|tgamma|[jy][01n]|c(abs|exp|log|pow|sin|cos))(f|l|f32|f64)?'
+names='exp(2|10|m1)?|log(2|10|1p)?|pow|a?(sin|cos|tan)h?|sincos|atan2|erfc?|cbrt|hypot|[lt]gamma|[jy][01n]|c(abs|exp|log|pow|sin|cos)'
+rounded="($names)(f|l|f32|f64)?"
 # Charts and their axes; which shape a model of so many parameters has; digits of a printed number.
 allowed='^src/(report/(chart|html)|plan/(shape|largest|paper))\.c '
 

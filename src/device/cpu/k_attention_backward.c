@@ -1,12 +1,10 @@
-/* Causal attention, backward: with the log-sum-exp of forward, a tile of weights is computed again
- * from its scores (Dao et al., FlashAttention, 2022, algorithm 4). One task is one query head; it
- * goes along tiles of keys, and for each along the queries that see them. */
-#include <math.h>
+/* Causal attention, backward: with the log-sum-exp of forward, a block of weights is computed again from its scores (Dao et al.,
+ * FlashAttention, 2022, algorithm 4). One task is one query head; it goes along blocks of keys, and for each along the blocks of
+ * queries that see them. */
 #include <omp.h>
-#include <string.h>
 
 #include "device/cpu/attention.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/attention_tile.h"
 #include "device/cpu/softmax.h"
 
 /* One query head of one sequence. */
@@ -17,10 +15,15 @@ struct head {
     struct sight sight;
 };
 
-/* The weights of a tile and the gradients of its scores, before the scale. */
+/* A thread's scratch: a block of keys and of values transposed, copies of the blocks of k, q and d_out, the weights of a block of
+ * queries (rows) and keys (along the lanes) and the gradients of its scores. */
 struct scratch {
-    _Alignas(64) float weights[ATTENTION_LONG * ZN_ATTENTION_TILE];
-    _Alignas(64) float d_scores[ATTENTION_LONG * ZN_ATTENTION_TILE];
+    float *k_transposed, *v_transposed, *k, *q, *d_out, *weights, *d_scores;
+};
+
+/* Keys key … key+n_keys and queries query … query+rows; none from query+end on sees one of the keys. */
+struct block {
+    int64_t key, n_keys, query, rows, end;
 };
 
 static struct head head_of(const struct zn_attention_backward_args *a, int64_t batch, int64_t head)
@@ -51,66 +54,134 @@ static struct head head_of(const struct zn_attention_backward_args *a, int64_t b
     return h;
 }
 
-/* One row of a tile: scores become weights, and d_weights becomes the gradient of the scores;
- * zero where the query does not see the key. */
-static void weigh_row(float *restrict weights, float *restrict d_scores, int64_t n_keys,
-                      struct key_range seen, float lse, float delta)
+static int64_t scratch_floats(int64_t head_dim)
 {
-    for (int64_t j = 0; j < n_keys; j++) {
-        float weight = zn_exp(weights[j] - lse);
-        weights[j] = weight;
-        d_scores[j] = weight * (d_scores[j] - delta);
+    return BLOCK * (2 * head_dim + 3 * padded_dim(head_dim) + 2 * BLOCK);
+}
+
+static struct scratch scratch_of(float *at, int64_t head_dim)
+{
+    struct scratch s = {.k_transposed = at, .v_transposed = at + BLOCK * head_dim, .k = at + 2 * BLOCK * head_dim};
+    s.q = s.k + BLOCK * padded_dim(head_dim);
+    s.d_out = s.q + BLOCK * padded_dim(head_dim);
+    s.weights = s.d_out + BLOCK * padded_dim(head_dim);
+    s.d_scores = s.weights + BLOCK * BLOCK;
+    return s;
+}
+
+/* The groups of lanes around the keys that some of the queries first … last see. */
+static struct key_range lanes_in_block(struct sight sight, int64_t first, int64_t last, const struct block *b)
+{
+    struct key_range seen = keys_in_block(sight, first, last, b->key, b->n_keys);
+    return (struct key_range){seen.from / ZN_LANES * ZN_LANES, (seen.to + ZN_LANES - 1) / ZN_LANES * ZN_LANES};
+}
+
+/* One row of a block: scores become weights, and d_scores, which holds the gradients of the weights, those of the scores; zero
+ * where the query does not see the key. */
+static void weigh_row(float *weights, float *d_scores, struct key_range seen, float lse, float delta, float scale)
+{
+    int64_t from = seen.from / ZN_LANE_FLOATS * ZN_LANE_FLOATS;
+    int64_t to = (seen.to + ZN_LANE_FLOATS - 1) / ZN_LANE_FLOATS * ZN_LANE_FLOATS;
+    for (int64_t j = from; j < to; j += ZN_LANE_FLOATS) {
+        zn_vector weight = zn_vector_exp(zn_vector_load(weights + j) - lse);
+        zn_vector_store(weights + j, weight);
+        zn_vector_store(d_scores + j, weight * (zn_vector_load(d_scores + j) - delta) * scale);
     }
-    int64_t from = attention_min(seen.from, n_keys), to = attention_max(seen.to, from);
-    for (int64_t j = 0; j < from; j++)
+    for (int64_t j = 0; j < seen.from; j++)
         weights[j] = d_scores[j] = 0.0f;
-    for (int64_t j = to; j < n_keys; j++)
+    for (int64_t j = seen.to; j < BLOCK; j++)
         weights[j] = d_scores[j] = 0.0f;
 }
 
-/* Keys key … key+n_keys against queries query … query+rows: dq adds, dk and dv add when `adds`. */
-static void differentiate_tile(const struct zn_attention_backward_args *a, const struct head *h,
-                               struct scratch *s, int64_t key, int64_t n_keys, int64_t query,
-                               int64_t rows, bool adds)
+/* Weights of a block, and the gradients of its scores. Tiles of queries meet only the keys that one of them sees. */
+static void weigh_block(const struct zn_attention_backward_args *a, const struct head *h, const struct scratch *s,
+                        const struct block *b)
 {
-    struct zn_block q = {h->q + query * a->q_stride, a->q_stride, false};
-    struct zn_block d_out = {h->d_out + query * a->out_stride, a->out_stride, false};
-    struct zn_block k = {h->k + key * a->k_stride, a->k_stride, false}, k_turned = k;
-    struct zn_block v_turned = {h->v + key * a->v_stride, a->v_stride, true};
-    struct zn_block d_scores = {s->d_scores, ZN_ATTENTION_TILE, false}, d_scores_turned = d_scores;
-    struct zn_block weights_turned = {s->weights, ZN_ATTENTION_TILE, true};
-    k_turned.transposed = d_scores_turned.transposed = true;
-
-    zn_sgemm_block(rows, n_keys, a->head_dim, a->scale, q, k_turned, false, s->weights,
-                   ZN_ATTENTION_TILE);
-    zn_sgemm_block(rows, n_keys, a->head_dim, 1.0f, d_out, v_turned, false, s->d_scores,
-                   ZN_ATTENTION_TILE);
-    for (int64_t r = 0; r < rows; r++)
-        weigh_row(s->weights + r * ZN_ATTENTION_TILE, s->d_scores + r * ZN_ATTENTION_TILE, n_keys,
-                  keys_in_tile(h->sight, query + r, key, n_keys), h->lse[query + r],
-                  h->delta[query + r]);
-    zn_sgemm_block(n_keys, a->head_dim, rows, 1.0f, weights_turned, d_out, adds,
-                   h->dv + key * h->dv_stride, h->dv_stride);
-    zn_sgemm_block(n_keys, a->head_dim, rows, a->scale, d_scores_turned, q, adds,
-                   h->dk + key * h->dk_stride, h->dk_stride);
-    zn_sgemm_block(rows, a->head_dim, n_keys, a->scale, d_scores, k, true,
-                   h->dq + query * a->dq_stride, a->dq_stride);
+    struct tile_product scores = {
+        .a_row = padded_dim(a->head_dim), .a_step = 1, .b_step = BLOCK, .c_row = BLOCK, .end = TILE_SCALE};
+    for (int64_t row = 0; row < b->rows; row += TILE_ROWS) {
+        int64_t rows = attention_min(TILE_ROWS, b->rows - row);
+        struct key_range lanes = lanes_in_block(h->sight, b->query + row, b->query + row + rows - 1, b);
+        if (lanes.to <= lanes.from)
+            continue;
+        scores.a = s->q + row * scores.a_row;
+        scores.b = s->k_transposed + lanes.from;
+        scores.c = s->weights + row * BLOCK + lanes.from;
+        scores.scale = a->scale;
+        tile_multiply(&scores, rows, lanes.to - lanes.from, a->head_dim);
+        scores.a = s->d_out + row * scores.a_row;
+        scores.b = s->v_transposed + lanes.from;
+        scores.c = s->d_scores + row * BLOCK + lanes.from;
+        scores.scale = 1.0f;
+        tile_multiply(&scores, rows, lanes.to - lanes.from, a->head_dim);
+    }
+    for (int64_t r = 0; r < b->rows; r++) {
+        struct key_range seen = keys_in_block(h->sight, b->query + r, b->query + r, b->key, b->n_keys);
+        seen.to = attention_max(seen.to, 0);
+        seen.from = attention_min(seen.from, seen.to);
+        weigh_row(s->weights + r * BLOCK, s->d_scores + r * BLOCK, seen, h->lse[b->query + r], h->delta[b->query + r], a->scale);
+    }
 }
 
-static void differentiate_head(const struct zn_attention_backward_args *a, const struct head *h)
+/* dk and dv of the block's keys: tiles of keys meet the queries from the first that sees one of them on. */
+static void add_to_keys(const struct zn_attention_backward_args *a, const struct head *h, const struct scratch *s,
+                        const struct block *b, bool first)
 {
-    struct scratch scratch;
-    for (int64_t t = 0; t < a->seq_len; t++) {
-        h->delta[t] =
-            zn_row_dot(h->d_out + t * a->out_stride, h->out + t * a->out_stride, a->head_dim);
-        memset(h->dq + t * a->dq_stride, 0, (size_t)a->head_dim * sizeof(float));
+    struct tile_product sum = {.a_row = 1, .a_step = BLOCK, .b_step = padded_dim(a->head_dim), .end = TILE_ADD, .first = first};
+    for (int64_t row = 0; row < b->n_keys; row += TILE_ROWS) {
+        int64_t rows = attention_min(TILE_ROWS, b->n_keys - row), from = attention_max(b->key + row - b->query, 0);
+        int64_t depth = attention_max(b->end - from, 0);
+        sum.a = s->weights + from * BLOCK + row;
+        sum.b = s->d_out + from * sum.b_step;
+        sum.c = h->dv + (b->key + row) * h->dv_stride;
+        sum.c_row = h->dv_stride;
+        tile_multiply(&sum, rows, a->head_dim, depth);
+        sum.a = s->d_scores + from * BLOCK + row;
+        sum.b = s->q + from * sum.b_step;
+        sum.c = h->dk + (b->key + row) * h->dk_stride;
+        sum.c_row = h->dk_stride;
+        tile_multiply(&sum, rows, a->head_dim, depth);
     }
-    for (int64_t key = 0; key < a->seq_len; key += ZN_ATTENTION_TILE) {
-        int64_t n_keys = attention_min(ZN_ATTENTION_TILE, a->seq_len - key);
-        int64_t end = end_of_queries(h->sight, key + n_keys - 1, a->seq_len);
-        for (int64_t query = key; query < end; query += ATTENTION_LONG)
-            differentiate_tile(a, h, &scratch, key, n_keys, query,
-                               attention_min(ATTENTION_LONG, end - query), query > key);
+}
+
+/* dq of the block's queries: tiles of queries meet the keys that one of them sees. */
+static void add_to_queries(const struct zn_attention_backward_args *a, const struct head *h, const struct scratch *s,
+                           const struct block *b)
+{
+    struct tile_product sum = {
+        .a_row = BLOCK, .a_step = 1, .b_step = padded_dim(a->head_dim), .c_row = a->dq_stride, .end = TILE_ADD};
+    for (int64_t row = 0; row < b->rows; row += TILE_ROWS) {
+        int64_t query = b->query + row, rows = attention_min(TILE_ROWS, b->rows - row);
+        struct key_range seen = keys_in_block(h->sight, query, query + rows - 1, b->key, b->n_keys);
+        if (seen.to <= seen.from)
+            continue;
+        sum.a = s->d_scores + row * BLOCK + seen.from;
+        sum.b = s->k + seen.from * sum.b_step;
+        sum.c = h->dq + query * a->dq_stride;
+        sum.first = b->key <= first_key(h->sight, query);
+        tile_multiply(&sum, rows, a->head_dim, seen.to - seen.from);
+    }
+}
+
+static void differentiate_head(const struct zn_attention_backward_args *a, const struct head *h, const struct scratch *s)
+{
+    for (int64_t t = 0; t < a->seq_len; t++)
+        h->delta[t] = zn_row_dot(h->d_out + t * a->out_stride, h->out + t * a->out_stride, a->head_dim);
+    for (int64_t key = 0; key < a->seq_len; key += BLOCK) {
+        struct block b = {.key = key, .n_keys = attention_min(BLOCK, a->seq_len - key)};
+        int64_t end = end_of_queries(h->sight, key + b.n_keys - 1, a->seq_len);
+        copy_block(s->k, h->k + key * a->k_stride, a->k_stride, b.n_keys, a->head_dim);
+        transpose_block(s->k_transposed, h->k + key * a->k_stride, a->k_stride, b.n_keys, a->head_dim);
+        transpose_block(s->v_transposed, h->v + key * a->v_stride, a->v_stride, b.n_keys, a->head_dim);
+        for (b.query = key; b.query < end; b.query += BLOCK) {
+            b.rows = attention_min(BLOCK, a->seq_len - b.query);
+            b.end = attention_min(BLOCK, end - b.query);
+            copy_block(s->q, h->q + b.query * a->q_stride, a->q_stride, b.rows, a->head_dim);
+            copy_block(s->d_out, h->d_out + b.query * a->out_stride, a->out_stride, b.rows, a->head_dim);
+            weigh_block(a, h, s, &b);
+            add_to_keys(a, h, s, &b, b.query == key);
+            add_to_queries(a, h, s, &b);
+        }
     }
 }
 
@@ -131,16 +202,14 @@ static void sum_groups(float *dst, const float *partial, const struct zn_attenti
 zn_status ZN_K(attention_backward)(const struct zn_cpu *cpu, const void *args)
 {
     const struct zn_attention_backward_args *a = args;
-    const int64_t strides[] = {a->q_stride,  a->k_stride,  a->v_stride, a->out_stride,
-                               a->dq_stride, a->dk_stride, a->dv_stride};
-    ZN_TRY(attention_check(a->heads, a->kv_heads, strides, 7));
+    ZN_TRY(attention_check(a->heads, a->kv_heads, scratch_floats(a->head_dim)));
 #pragma omp parallel num_threads(cpu->n_threads)
     {
-        zn_blas_enter_team();
+        struct scratch s = scratch_of(zn_scratch(cpu, omp_get_thread_num()), a->head_dim);
 #pragma omp for schedule(dynamic)
         for (int64_t index = 0; index < a->batch * a->heads; index++) {
             struct head h = head_of(a, index / a->heads, index % a->heads);
-            differentiate_head(a, &h);
+            differentiate_head(a, &h, &s);
         }
     }
     if (a->heads == a->kv_heads)

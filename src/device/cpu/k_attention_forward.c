@@ -1,15 +1,14 @@
-/* Causal attention, forward: one tile of queries at a time runs along its keys with an online
- * softmax (Dao et al., FlashAttention, 2022, algorithm 1; queries outermost as in FlashAttention-2),
- * so that no seq_len × seq_len matrix exists. The output itself holds the running sum. */
+/* Causal attention, forward: one block of queries at a time runs along its blocks of keys with an online softmax (Dao et al.,
+ * FlashAttention, 2022, algorithm 1; queries outermost as in FlashAttention-2), so that no seq_len × seq_len matrix exists. The
+ * output itself holds the running sum.
+ *
+ * Scores lie transposed, keys down and queries along the lanes: a query's maximum and sum then run down its own lane. */
 #include <math.h>
 #include <omp.h>
 
 #include "device/cpu/attention.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/attention_tile.h"
 #include "device/cpu/softmax.h"
-
-/* Multiplications for which the team is not worth its start: one token after few others. */
-enum { SERIAL_BELOW = 1 << 17 };
 
 /* One head of one sequence. */
 struct head {
@@ -18,10 +17,25 @@ struct head {
     struct sight sight;
 };
 
-/* The running softmax of a tile's queries. */
+/* A thread's scratch: the queries transposed, a block of values, scores that become weights. */
+struct scratch {
+    float *q_transposed, *v, *weights;
+};
+
+/* The softmax of a block's queries as far as it has run. */
 struct running {
-    float max[ZN_ATTENTION_TILE];
-    float sum[ZN_ATTENTION_TILE];
+    _Alignas(64) float max[BLOCK], sum[BLOCK], factor[BLOCK];
+};
+
+/* A block of queries: `place` is where the first stands among the keys. */
+struct queries {
+    int64_t first, rows, place;
+};
+
+/* A group of at most ZN_LANES queries, from `first` of the block on, and the keys of a block that some of them see. */
+struct group {
+    int64_t first, rows;
+    struct key_range seen;
 };
 
 static struct head head_of(const struct zn_attention_forward_args *a, int64_t batch, int64_t head)
@@ -39,94 +53,136 @@ static struct head head_of(const struct zn_attention_forward_args *a, int64_t ba
     return h;
 }
 
-static void scale_row(float *restrict x, int64_t n, float factor)
+static int64_t scratch_floats(int64_t head_dim)
 {
-    for (int64_t i = 0; i < n; i++)
-        x[i] *= factor;
+    return BLOCK * (head_dim + padded_dim(head_dim) + BLOCK);
 }
 
-/* Turns one row of scores into weights relative to the running maximum; n_keys columns are left
- * filled, zero where the query does not see the key. Returns what earlier weights are scaled by. */
-static float weigh_row(float *scores, int64_t n_keys, struct key_range seen, float *max, float *sum)
+static struct scratch scratch_of(float *at, int64_t head_dim)
 {
-    if (seen.to <= seen.from) {
-        for (int64_t j = 0; j < n_keys; j++)
-            scores[j] = 0.0f;
-        return 1.0f;
+    return (struct scratch){
+        .q_transposed = at, .v = at + BLOCK * head_dim, .weights = at + BLOCK * (head_dim + padded_dim(head_dim))};
+}
+
+/* Scores of keys that a query does not see become -infinity. Lanes behind the last query count as that one. */
+static void hide_keys(float *scores, const struct head *h, const struct group *g, int64_t place, int64_t key)
+{
+    int32_t from[ZN_LANES], last[ZN_LANES];
+    for (int l = 0; l < ZN_LANES; l++) {
+        int64_t query = place + g->first + attention_min(l, g->rows - 1);
+        from[l] = (int32_t)attention_max(first_key(h->sight, query) - key, 0);
+        last[l] = (int32_t)attention_min(query - key, BLOCK);
     }
-    /* Whole groups of lanes around what is seen; a row of the tile has room for the last group. */
-    int64_t from = seen.from / ZN_ROW_LANES * ZN_ROW_LANES;
-    int64_t to = (seen.to + ZN_ROW_LANES - 1) / ZN_ROW_LANES * ZN_ROW_LANES;
-    for (int64_t j = 0; j < from; j++)
-        scores[j] = 0.0f;
-    for (int64_t j = from; j < seen.from; j++)
-        scores[j] = -INFINITY;
-    for (int64_t j = seen.to; j < to; j++)
-        scores[j] = -INFINITY;
-    for (int64_t j = to; j < n_keys; j++)
-        scores[j] = 0.0f;
-    float tile_max = zn_row_max(scores + from, to - from);
-    float new_max = tile_max > *max ? tile_max : *max;
-    float factor = zn_exp(*max - new_max);
-    *sum = *sum * factor + zn_row_exp(scores + from, to - from, new_max);
-    *max = new_max;
-    return factor;
+    for (int64_t j = g->seen.from; j < g->seen.to; j++) {
+        if (j >= from[ZN_LANES - 1] && j <= last[0])
+            continue; /* all see it */
+        float *row = scores + j * BLOCK;
+        for (int l = 0; l < ZN_LANES; l++)
+            row[l] = (int32_t)j < from[l] || (int32_t)j > last[l] ? -INFINITY : row[l];
+    }
 }
 
-/* Queries `first` … first+rows of one head. */
-static void attend(const struct zn_attention_forward_args *a, struct head h, int64_t first,
-                   int64_t rows)
+/* Turns scores into weights relative to the new maximum, one vector of queries. */
+static void weigh_keys(float *scores, int64_t n_keys, float *max, float *sum, float *factor)
 {
-    _Alignas(64) float scores[ZN_ATTENTION_TILE * ATTENTION_LONG];
+    const zn_vector none = zn_vector_all(-INFINITY);
+    zn_vector old = zn_vector_load(max), greatest = old, total = {0};
+    for (int64_t j = 0; j < n_keys; j++)
+        greatest = zn_vector_max(zn_vector_load(scores + j * BLOCK), greatest);
+    zn_vector shift = (zn_vector)((zn_vector_bits)greatest & ~(zn_vector_bits)(greatest == none)); /* 0 where nothing is seen yet */
+    zn_vector scaled = zn_vector_exp(old - shift);
+    for (int64_t j = 0; j < n_keys; j++) {
+        zn_vector weight = zn_vector_exp(zn_vector_load(scores + j * BLOCK) - shift);
+        zn_vector_store(scores + j * BLOCK, weight);
+        total += weight;
+    }
+    zn_vector_store(max, greatest);
+    zn_vector_store(factor, scaled);
+    zn_vector_store(sum, zn_vector_fma(zn_vector_load(sum), scaled, total));
+}
+
+/* A group of queries against the keys of a block that it sees. */
+static void attend_group(const struct zn_attention_forward_args *a, const struct head *h, const struct queries *q,
+                         const struct group *g, const struct scratch *s, struct running *running, int64_t key, struct rows v)
+{
+    int64_t n_keys = g->seen.to - g->seen.from;
+    float *weights = s->weights + g->first, *seen = weights + g->seen.from * BLOCK;
+    tile_multiply(&(struct tile_product){.a = h->k + (key + g->seen.from) * a->k_stride,
+                                         .b = s->q_transposed + g->first,
+                                         .c = seen,
+                                         .a_row = a->k_stride,
+                                         .a_step = 1,
+                                         .b_step = BLOCK,
+                                         .c_row = BLOCK,
+                                         .scale = a->scale,
+                                         .end = TILE_SCALE},
+                  n_keys, ZN_LANES, a->head_dim);
+    hide_keys(weights, h, g, q->place, key);
+    for (int l = 0; l < ZN_LANES; l += ZN_LANE_FLOATS)
+        weigh_keys(seen + l, n_keys, running->max + g->first + l, running->sum + g->first + l, running->factor + g->first + l);
+    tile_multiply(&(struct tile_product){.a = seen,
+                                         .b = v.at + g->seen.from * v.stride,
+                                         .c = h->out + (q->first + g->first) * a->out_stride,
+                                         .a_row = 1,
+                                         .a_step = BLOCK,
+                                         .b_step = v.stride,
+                                         .c_row = a->out_stride,
+                                         .factor = running->factor + g->first,
+                                         .end = TILE_JOIN,
+                                         .first = key <= first_key(h->sight, q->place + g->first)},
+                  g->rows, a->head_dim, n_keys);
+}
+
+/* Keys key … key+n_keys for all queries of a block. */
+static void attend_keys(const struct zn_attention_forward_args *a, const struct head *h, const struct queries *q,
+                        const struct scratch *s, struct running *running, int64_t key, int64_t n_keys)
+{
+    struct rows v = rows_in_lanes(h->v + key * a->v_stride, a->v_stride, n_keys, a->head_dim, s->v);
+    for (int64_t first = 0; first < q->rows; first += ZN_LANES) {
+        struct group g = {.first = first, .rows = attention_min(ZN_LANES, q->rows - first)};
+        g.seen = keys_in_block(h->sight, q->place + first, q->place + first + g.rows - 1, key, n_keys);
+        if (g.seen.to > g.seen.from)
+            attend_group(a, h, q, &g, s, running, key, v);
+    }
+}
+
+/* One block of queries of one head. */
+static void attend(const struct zn_attention_forward_args *a, const struct head *h, const struct queries *q,
+                   const struct scratch *s)
+{
     struct running running;
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < BLOCK; r++) {
         running.max[r] = -INFINITY;
         running.sum[r] = 0.0f;
     }
-    float *out = h.out + first * a->out_stride;
-    struct zn_block q = {h.q + first * a->q_stride, a->q_stride, false};
-    struct zn_block weights = {scores, ATTENTION_LONG, false};
-    int64_t place = a->past + first; /* of the first query among the keys */
-    int64_t begin = first_key(h.sight, place), end = place + rows;
-    for (int64_t key = begin; key < end; key += ATTENTION_LONG) {
-        int64_t n_keys = attention_min(ATTENTION_LONG, end - key);
-        struct zn_block k = {h.k + key * a->k_stride, a->k_stride, true};
-        struct zn_block v = {h.v + key * a->v_stride, a->v_stride, false};
-        zn_sgemm_block(rows, n_keys, a->head_dim, a->scale, q, k, false, scores, ATTENTION_LONG);
-        for (int64_t r = 0; r < rows; r++) {
-            struct key_range seen = keys_in_tile(h.sight, place + r, key, n_keys);
-            float factor = weigh_row(scores + r * ATTENTION_LONG, n_keys, seen, &running.max[r],
-                                     &running.sum[r]);
-            if (key > begin)
-                scale_row(out + r * a->out_stride, a->head_dim, factor);
-        }
-        zn_sgemm_block(rows, a->head_dim, n_keys, 1.0f, weights, v, key > begin, out,
-                       a->out_stride);
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        scale_row(out + r * a->out_stride, a->head_dim, 1.0f / running.sum[r]);
-        h.lse[first + r] = running.max[r] + zn_log(running.sum[r]);
+    transpose_block(s->q_transposed, h->q + q->first * a->q_stride, a->q_stride, q->rows, a->head_dim);
+    int64_t end = q->place + q->rows;
+    for (int64_t key = first_key(h->sight, q->place) / BLOCK * BLOCK; key < end; key += BLOCK)
+        attend_keys(a, h, q, s, &running, key, attention_min(BLOCK, end - key));
+    for (int64_t r = 0; r < q->rows; r++) {
+        scale_row(h->out + (q->first + r) * a->out_stride, a->head_dim, 1.0f / running.sum[r]);
+        h->lse[q->first + r] = running.max[r] + zn_log(running.sum[r]);
     }
 }
 
 zn_status ZN_K(attention_forward)(const struct zn_cpu *cpu, const void *args)
 {
     const struct zn_attention_forward_args *a = args;
-    const int64_t strides[] = {a->q_stride, a->k_stride, a->v_stride, a->out_stride};
-    ZN_TRY(attention_check(a->heads, a->kv_heads, strides, 4));
-    int64_t n_tiles = (a->seq_len + ZN_ATTENTION_TILE - 1) / ZN_ATTENTION_TILE;
-    int64_t n_tasks = a->batch * a->heads * n_tiles;
-    int64_t work = n_tasks * attention_min(a->seq_len, ZN_ATTENTION_TILE) * (a->past + a->seq_len) * a->head_dim;
-#pragma omp parallel num_threads(cpu->n_threads) if (work >= SERIAL_BELOW)
+    ZN_TRY(attention_check(a->heads, a->kv_heads, scratch_floats(a->head_dim)));
+    if (a->seq_len <= FEW_QUERIES)
+        return ZN_K(attention_few)(cpu, a);
+    int64_t n_blocks = (a->seq_len + BLOCK - 1) / BLOCK;
+    int64_t n_tasks = a->batch * a->heads * n_blocks;
+#pragma omp parallel num_threads(cpu->n_threads) if (attention_work(a) >= SERIAL_BELOW)
     {
-        zn_blas_enter_team();
+        struct scratch s = scratch_of(zn_scratch(cpu, omp_get_thread_num()), a->head_dim);
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < n_tasks; task++) {
-            /* The last tiles see the most keys: they come first, so that short ones fill the end. */
-            int64_t tile = n_tiles - 1 - task % n_tiles, head = task / n_tiles;
-            int64_t first = tile * ZN_ATTENTION_TILE;
-            attend(a, head_of(a, head / a->heads, head % a->heads), first,
-                   attention_min(ZN_ATTENTION_TILE, a->seq_len - first));
+            /* The last blocks see the most keys: they come first, so that short ones fill the end. */
+            int64_t head = task / n_blocks, first = (n_blocks - 1 - task % n_blocks) * BLOCK;
+            struct head h = head_of(a, head / a->heads, head % a->heads);
+            struct queries q = {.first = first, .rows = attention_min(BLOCK, a->seq_len - first), .place = a->past + first};
+            attend(a, &h, &q, &s);
         }
     }
     return ZN_OK;

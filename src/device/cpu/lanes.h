@@ -5,8 +5,12 @@
 #ifndef ZN_DEVICE_CPU_LANES_H
 #define ZN_DEVICE_CPU_LANES_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 #if defined(__AVX512F__)
 #define ZN_VECTOR_BYTES 64
@@ -25,8 +29,55 @@ enum {
 };
 
 typedef float zn_vector __attribute__((vector_size(ZN_VECTOR_BYTES)));
+typedef int32_t zn_vector_int __attribute__((vector_size(ZN_VECTOR_BYTES)));
+typedef uint32_t zn_vector_bits __attribute__((vector_size(ZN_VECTOR_BYTES)));
 typedef float zn_half_vector __attribute__((vector_size(ZN_VECTOR_BYTES / 2)));
 typedef double zn_vector_double __attribute__((vector_size(ZN_VECTOR_BYTES)));
+
+static inline zn_vector zn_vector_load(const float *x)
+{
+    zn_vector v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+static inline void zn_vector_store(float *x, zn_vector v)
+{
+    memcpy(x, &v, sizeof v);
+}
+
+static inline zn_vector zn_vector_all(float x)
+{
+    return x - (zn_vector){0};
+}
+
+/* a × b + c, rounded once. */
+static inline zn_vector zn_vector_fma(zn_vector a, zn_vector b, zn_vector c)
+{
+#if defined(__AVX512F__)
+    return (zn_vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__)
+    return (zn_vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    for (int i = 0; i < ZN_LANE_FLOATS; i++)
+        c[i] = fmaf(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+
+/* a > b ? a : b */
+static inline zn_vector zn_vector_max(zn_vector a, zn_vector b)
+{
+#if defined(__AVX512F__)
+    return (zn_vector)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (zn_vector)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    for (int i = 0; i < ZN_LANE_FLOATS; i++)
+        b[i] = a[i] > b[i] ? a[i] : b[i];
+    return b;
+#endif
+}
 
 /* ZN_LANES floats, and as many doubles. */
 typedef struct zn_lanes {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "device/cpu/fastmath.h"
+#include "device/cpu/lanes.h"
 
 enum { ZN_ROW_LANES = 16 };
 
@@ -18,6 +19,26 @@ enum { ZN_ROW_LANES = 16 };
 #else
 #define ZN_LANE_LOOP _Pragma("omp simd")
 #endif
+
+/* zn_exp of each lane where it is at most 88, with its bits. */
+static inline zn_vector zn_vector_exp(zn_vector x)
+{
+    const float round_magic = 12582912.0f;
+    const zn_vector lowest = zn_vector_all(-87.3f);
+    zn_vector in = zn_vector_max(lowest, x); /* not-a-number stays */
+    zn_vector shifted = in * 1.44269504088896341f + round_magic;
+    zn_vector n = shifted - round_magic;
+    zn_vector r = (in - n * 0.693359375f) + n * 2.12194440e-4f;
+    zn_vector p = zn_vector_all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    zn_vector y = p * (zn_vector)(((zn_vector_bits)shifted + 127) << 23); /* 2^n: the lowest bits of `shifted` are n */
+    return (zn_vector)((zn_vector_bits)y & ~(zn_vector_bits)(x < lowest));
+}
 
 static inline float zn_row_tree(float lanes[ZN_ROW_LANES])
 {
@@ -58,21 +79,6 @@ static inline float zn_row_exp_sum(const float *restrict x, int64_t n, float shi
             lanes[l] += zn_exp(x[i + l] - shift);
     for (int l = 0; i + l < n; l++)
         lanes[l] += zn_exp(x[i + l] - shift);
-    return zn_row_tree(lanes);
-}
-
-/* x ← exp(x - shift); returns the sum. */
-static inline float zn_row_exp(float *restrict x, int64_t n, float shift)
-{
-    for (int64_t i = 0; i < n; i++)
-        x[i] = zn_exp(x[i] - shift);
-    float lanes[ZN_ROW_LANES] = {0};
-    int64_t i = 0;
-    for (; i + ZN_ROW_LANES <= n; i += ZN_ROW_LANES)
-        for (int l = 0; l < ZN_ROW_LANES; l++)
-            lanes[l] += x[i + l];
-    for (int l = 0; i + l < n; l++)
-        lanes[l] += x[i + l];
     return zn_row_tree(lanes);
 }
 
