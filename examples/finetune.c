@@ -21,12 +21,11 @@ int main(int argc, char **argv)
     const char *data[] = {argv[2]};
     struct zn_train_options options;
     zn_train_options_init(&options);
-    options.model = argv[1];
-    options.data = data;
-    options.n_data = 1;
-    options.output = argv[3];
-    options.steps = 10;
-    options.seq_len = 128;
+    ZN_SET(options, model, argv[1]);
+    ZN_SET_WORDS(options, data, data, 1);
+    ZN_SET(options, output, argv[3]);
+    ZN_SET(options, steps, 10);
+    ZN_SET(options, seq_len, 128);
     options.listener.step = show_step;
     if (zn_train(&options) != ZN_OK) {
         fprintf(stderr, "finetune: %s\n", zn_error_message());

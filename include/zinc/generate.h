@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zinc/settings.h"
 #include "zinc/status.h"
 
 #ifdef __cplusplus
@@ -23,23 +24,9 @@ struct zn_generate_listener {
     void (*failed)(void *self, const char *text, bool speaks);
 };
 
-/* Strings are borrowed for the call. zn_generate_options_init sets the defaults. */
+/* zn_generate_options_init sets the defaults. Settings are given with ZN_SET; strings and lists are borrowed for the call. */
 struct zn_generate_options {
-    const char *model;  /* hub folder */
-    const char *prompt;
-    bool chat;          /* the prompt is a user's message, put into the folder's chat template */
-    bool byte_tokenizer; /* text as bytes where the folder has no tokenizer */
-    int64_t max_tokens; /* new ones */
-    double temperature; /* 0: the most likely token */
-    int64_t top_k;      /* 0: all */
-    double top_p;       /* 1: all */
-    uint64_t seed;
-    int threads;         /* of this process; 0: physical cores, shared among the ranks of the node */
-    size_t memory_limit; /* of this process; 0: its share of 90% of what the machine leaves */
-    const char *offload_param;     /* none, cpu, nvme; NULL: by the plan */
-    const char *const *nvme_paths; /* folders for swap; none: the current folder */
-    size_t n_nvme_paths;
-    bool allow_buffered_swap;
+    struct zn_settings settings;
     struct zn_generate_listener listener;
 };
 

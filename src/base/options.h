@@ -7,7 +7,7 @@
  * text (`initial`) and read like a value from the command line, so that help and behaviour cannot
  * part; one that is decided later is only described (`otherwise`). What is planned but not built
  * is in the table too, and refused by name. What the command line leaves open may come from a file
- * (base/options_json.h). */
+ * (settings/file.h). */
 #ifndef ZN_BASE_OPTIONS_H
 #define ZN_BASE_OPTIONS_H
 
@@ -17,23 +17,25 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "zinc/words.h"
 
-typedef enum zn_option_kind {                     /* and the type of the field */
-                              ZN_OPTION_FLAG,     /* bool */
-                              ZN_OPTION_INT,      /* int64_t */
-                              ZN_OPTION_DOUBLE,   /* double, always finite */
-                              ZN_OPTION_SIZE,     /* size_t, bytes */
-                              ZN_OPTION_STRING,   /* const char * */
-                              ZN_OPTION_CHOICE,   /* const char *, one of `choices` */
-                              ZN_OPTION_OPTIONAL, /* const char *, NULL when given without a value */
-                              ZN_OPTION_LIST,     /* struct zn_words */
+typedef enum zn_option_kind {                         /* and the type of the field */
+                              ZN_OPTION_FLAG,         /* bool; without a value */
+                              ZN_OPTION_SWITCH,       /* bool: on or off */
+                              ZN_OPTION_INT,          /* int64_t */
+                              ZN_OPTION_LEVEL,        /* int64_t, one of `choices` */
+                              ZN_OPTION_DOUBLE,       /* double, always finite */
+                              ZN_OPTION_SIZE,         /* size_t, bytes */
+                              ZN_OPTION_STRING,       /* const char * */
+                              ZN_OPTION_CHOICE,       /* const char *, one of `choices` */
+                              ZN_OPTION_NUMERIC,      /* const char *, one of `choices` or a number in `range` */
+                              ZN_OPTION_OPTIONAL,     /* const char *, NULL when given without a value */
+                              ZN_OPTION_OPTIONAL_INT, /* int64_t, `bare` when given without a value */
+                              ZN_OPTION_LIST,         /* struct zn_words, freed by zn_options_fini; texts are argv's or `kept` */
 } zn_option_kind;
 
-/* Words of a list, in the order given. */
-struct zn_words {
-    const char **word; /* freed by zn_options_fini; the texts are argv's or `kept` */
-    size_t n;
-};
+/* Where a value comes from. */
+typedef enum zn_given { ZN_NOT_GIVEN, ZN_GIVEN_IN_FILE, ZN_GIVEN_ON_LINE } zn_given;
 
 struct zn_option {
     const char *name; /* with its dashes: "--lr", "-n" */
@@ -46,10 +48,12 @@ struct zn_option {
     const char *range;     /* of numbers, as "[1, inf)" or "[0, 1)"; NULL: any */
     const char *choices;   /* "horizontal vertical" */
     const char *not_yet;   /* choices that are refused as not in this build */
+    const char *bare;      /* of an optional number: the value where none is given */
+    const char *section;   /* its heading in help; NULL: none */
+    bool negates;          /* of a flag: it makes the field false */
     bool required;
     bool may_be_empty; /* of strings: "" is a value */
-    bool may_be_number; /* of strings: in a file a number will do */
-    bool not_in_file;   /* belongs to the command line alone */
+    bool not_in_file;  /* belongs to the command line alone */
     bool not_built;    /* the whole option is refused as not in this build */
 };
 
@@ -74,7 +78,7 @@ struct zn_command {
 /* What the command line held besides the values. */
 struct zn_options {
     const struct zn_command *command;
-    bool given[ZN_MAX_OPTIONS]; /* in the order of the table */
+    unsigned char given[ZN_MAX_OPTIONS]; /* zn_given, in the order of the table */
     struct zn_words words;      /* those that belong to no flag */
     struct zn_words kept;       /* texts of values that are not argv's; freed by fini */
     bool help;                  /* --help or -h was asked for: nothing else was read */
@@ -89,7 +93,19 @@ void zn_options_fini(struct zn_options *options, void *target);
 /* Whether the command line, or a file, named this flag, so that a default may depend on it. */
 bool zn_options_given(const struct zn_options *options, const char *name);
 
-/* Usage, example and the aligned table. */
+/* Reads a value into its field; of a list, one more word. The text is kept by pointer where the field is one. Messages name the
+ * option by its name in the struct. */
+zn_status zn_option_read(const struct zn_option *option, const char *text, void *field);
+
+/* The same for an option that is given without a value, and for one that is not given: its default, if it has one. */
+zn_status zn_option_read_bare(const struct zn_option *option, void *field);
+zn_status zn_option_read_default(const struct zn_option *option, void *field);
+
+/* Adds a word, whose text is not copied, to a list that begins empty; the caller frees the list. */
+zn_status zn_words_add(struct zn_words *words, const char *word);
+void zn_words_free(struct zn_words *words);
+
+/* Usage, example and the aligned table, under headings where options have sections; those of a section stand together. */
 void zn_options_help(const struct zn_command *command, FILE *out);
 
 /* The name nearest to `word`, or NULL when none is near. `next` gives the i-th name, NULL at the

@@ -22,16 +22,20 @@ static void left_text(const struct zn_option *option, char *text, size_t size)
         snprintf(text, size, "%s", option->name);
         break;
     case ZN_OPTION_OPTIONAL:
+    case ZN_OPTION_OPTIONAL_INT:
         snprintf(text, size, "%s[=%s]", option->name, value);
         break;
     case ZN_OPTION_LIST:
         snprintf(text, size, "%s %s…", option->name, value);
         break;
+    case ZN_OPTION_SWITCH:
     case ZN_OPTION_INT:
+    case ZN_OPTION_LEVEL:
     case ZN_OPTION_DOUBLE:
     case ZN_OPTION_SIZE:
     case ZN_OPTION_STRING:
     case ZN_OPTION_CHOICE:
+    case ZN_OPTION_NUMERIC:
         snprintf(text, size, "%s %s", option->name, value);
         break;
     }
@@ -78,7 +82,7 @@ static void put_option(FILE *out, const struct zn_option *option, int left)
     fprintf(out, "%*s", left - column, "");
     column = left;
     put_text(out, option->help, left, &column);
-    if (option->kind == ZN_OPTION_CHOICE) {
+    if (option->kind == ZN_OPTION_CHOICE || option->kind == ZN_OPTION_LEVEL || option->kind == ZN_OPTION_SWITCH) {
         put_text(out, "— one of:", left, &column);
         put_text(out, option->choices, left, &column);
     }
@@ -117,8 +121,8 @@ static void put_missing(FILE *out, const struct zn_command *command)
 
 void zn_options_help(const struct zn_command *command, FILE *out)
 {
-    fprintf(out, "%s: %s\n\nusage: %s %s\nexample: %s\n\nflags:\n", command->name, command->summary,
-            command->name, command->usage, command->example);
+    fprintf(out, "%s: %s\n\nusage: %s %s\nexample: %s\n", command->name, command->summary, command->name, command->usage,
+            command->example);
     int left = 0;
     for (size_t i = 0; i < command->n_options; i++) {
         char text[128];
@@ -131,9 +135,19 @@ void zn_options_help(const struct zn_command *command, FILE *out)
         .name = "--help", .kind = ZN_OPTION_FLAG, .help = "Print this text."};
     if (left < 12)
         left = 12;
-    for (size_t i = 0; i < command->n_options; i++)
-        if (!command->options[i].not_built)
-            put_option(out, &command->options[i], left);
+    const char *section = NULL;
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct zn_option *option = &command->options[i];
+        if (option->not_built)
+            continue;
+        const char *heading = option->section ? option->section : "flags";
+        if (!section || strcmp(section, heading) != 0)
+            fprintf(out, "\n%s:\n", heading);
+        section = heading;
+        put_option(out, option, left);
+    }
+    if (!section)
+        fputs("\nflags:\n", out);
     put_option(out, &help, left);
     put_missing(out, command);
 }

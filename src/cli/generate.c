@@ -3,43 +3,20 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/placement.h"
+#include "cli/settings.h"
 #include "zinc/generate.h"
 
 struct generate_flags {
-    const char *model, *prompt;
-    bool chat, json, byte_tokenizer;
-    int64_t max_tokens, top_k, seed, threads;
-    double temperature, top_p;
-    struct placement_flags place;
+    struct settings_flags common;
+    bool json;
 };
 
-#define AT(field) offsetof(struct generate_flags, field)
-
+/* Beside the settings. */
 static const struct zn_option flags[] = {
-    {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
-     .help = "Hub folder: config.json, safetensors, and tokenizer.json unless its vocabulary is that of bytes."},
-    {.name = "--prompt", .kind = ZN_OPTION_STRING, .offset = AT(prompt), .value = "TEXT", .required = true,
-     .help = "What the text begins with."},
-    {.name = "--chat", .kind = ZN_OPTION_FLAG, .offset = AT(chat),
-     .help = "The prompt is a message to an assistant: apply the folder's chat template."},
-    {.name = "--byte-tokenizer", .kind = ZN_OPTION_FLAG, .offset = AT(byte_tokenizer),
-     .help = "Take text as bytes where the folder has no tokenizer."},
-    {.name = "--max-tokens", .kind = ZN_OPTION_INT, .offset = AT(max_tokens), .value = "N",
-     .initial = "64", .range = "[1, 2147483647]", .help = "New tokens at most; fewer when the model ends its text."},
-    {.name = "--temperature", .kind = ZN_OPTION_DOUBLE, .offset = AT(temperature), .value = "X",
-     .initial = "0", .range = "[0, inf)", .help = "0 takes the most likely token; above, tokens are drawn at random."},
-    {.name = "--top-k", .kind = ZN_OPTION_INT, .offset = AT(top_k), .value = "K", .range = "[1, 2147483647]",
-     .otherwise = "all", .help = "Draw among the K most likely tokens."},
-    {.name = "--top-p", .kind = ZN_OPTION_DOUBLE, .offset = AT(top_p), .value = "P", .initial = "1",
-     .range = "(0, 1]", .help = "Draw among the fewest tokens that together have probability P."},
-    {.name = "--seed", .kind = ZN_OPTION_INT, .offset = AT(seed), .value = "N", .initial = "1",
-     .range = "[0, 9223372036854775807]", .help = "The same seed draws the same text."},
-    {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
-     .otherwise = "physical cores ÷ ranks that share them", .help = "Threads of each rank."},
-    {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json),
+    RANK_FLAGS,
+    {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = offsetof(struct generate_flags, json), .section = ZN_SECTION_OUTPUT,
      .help = "Print one JSON object instead of text."},
-    PLACEMENT_FLAGS(AT),
+    {.name = "--adapter", .kind = ZN_OPTION_STRING, .value = "DIR", .section = ZN_SECTION_MODEL, .not_built = true},
 };
 
 static const struct zn_command command = {
@@ -131,29 +108,13 @@ static void put_json(const struct zn_generate_result *r)
 
 static zn_status run(const struct generate_flags *f, struct screen *screen)
 {
-    struct zn_generate_options options;
+    const struct zn_generate_options options = {.settings = f->common.settings,
+                                                .listener = {.self = screen,
+                                                             .note = note,
+                                                             .failed = show_failure,
+                                                             .progress = screen->shows_progress ? show_progress : NULL,
+                                                             .text = screen->streams ? show_text : NULL}};
     struct zn_generate_result result;
-    zn_generate_options_init(&options);
-    options.model = f->model;
-    options.prompt = f->prompt;
-    options.chat = f->chat;
-    options.byte_tokenizer = f->byte_tokenizer;
-    options.max_tokens = f->max_tokens;
-    options.temperature = f->temperature;
-    options.top_k = f->top_k;
-    options.top_p = f->top_p;
-    options.seed = (uint64_t)f->seed;
-    options.threads = (int)f->threads;
-    options.memory_limit = f->place.memory_limit;
-    options.offload_param = f->place.off_param;
-    options.nvme_paths = f->place.nvme_path.word;
-    options.n_nvme_paths = f->place.nvme_path.n;
-    options.allow_buffered_swap = f->place.allow_buffered_swap;
-    options.listener.self = screen;
-    options.listener.note = note;
-    options.listener.failed = show_failure;
-    options.listener.progress = screen->shows_progress ? show_progress : NULL;
-    options.listener.text = screen->streams ? show_text : NULL;
     zn_status status = zn_generate(&options, &result);
     clear_line(screen);
     if (status != ZN_OK)
@@ -174,16 +135,16 @@ static zn_status run(const struct generate_flags *f, struct screen *screen)
 int zn_cli_generate(int argc, char **argv)
 {
     struct generate_flags f = {0};
-    struct zn_options given;
-    int code = zn_cli_begin(&command, argc, argv, &f, &given);
+    struct settings_line line;
+    int code = zn_cli_begin_settings(&command, ZN_FOR_GENERATE, argc, argv, &f, &line);
     if (code < 0) {
         struct screen screen = {.shows_progress = zn_cli_has_terminal(STDERR_FILENO),
                                 .streams = !f.json && zn_cli_has_terminal(STDOUT_FILENO)};
-        zn_status status = zn_cli_place(&f.place, argc, argv);
+        zn_status status = zn_cli_start_ranks(&f.common, argc, argv);
         if (status == ZN_OK)
             status = run(&f, &screen);
         code = screen.has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
     }
-    zn_options_fini(&given, &f);
+    zn_options_fini(&line.given, &f);
     return code;
 }

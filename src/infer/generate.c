@@ -19,8 +19,8 @@ enum {
 };
 
 struct session {
-    const struct zn_generate_options *options;
-    const char *folder; /* of the model */
+    const struct zn_generate_listener *listener;
+    struct zn_settings settings; /* with the folder of the model */
     struct zn_run run;
     struct zn_engine_options engine;
     zn_codec *codec;
@@ -35,7 +35,8 @@ struct session {
 
 void zn_generate_options_init(struct zn_generate_options *options)
 {
-    *options = (struct zn_generate_options){.max_tokens = 64, .top_p = 1, .seed = 1};
+    *options = (struct zn_generate_options){0};
+    zn_settings_init(&options->settings, ZN_FOR_GENERATE);
 }
 
 void zn_generate_result_fini(struct zn_generate_result *result)
@@ -53,25 +54,16 @@ static bool is_shown(const struct session *s)
 
 static void progress(const struct session *s, const char *what, int64_t done, int64_t total)
 {
-    if (s->options->listener.progress && is_shown(s))
-        s->options->listener.progress(s->options->listener.self, what, done, total);
-}
-
-static zn_status check_options(const struct zn_generate_options *o)
-{
-    if (o->max_tokens < 1)
-        return zn_fail(ZN_ERR_USAGE, "--max-tokens %lld: at least 1", (long long)o->max_tokens);
-    if (!(o->temperature >= 0) || !(o->top_p > 0 && o->top_p <= 1) || o->top_k < 0)
-        return zn_fail(ZN_ERR_USAGE, "temperature and top-k are at least 0, top-p is in (0, 1]");
-    return ZN_OK;
+    if (s->listener->progress && is_shown(s))
+        s->listener->progress(s->listener->self, what, done, total);
 }
 
 /* The prompt as ids, and whether it and the answer fit the model. */
 static zn_status read_prompt(struct session *s, int64_t vocabulary, int64_t max_positions)
 {
-    const struct zn_generate_options *o = s->options;
-    ZN_TRY(zn_codec_open(s->folder, vocabulary, o->byte_tokenizer, &s->codec));
-    ZN_TRY(zn_stop_init(&s->stop, s->run.config, s->folder, zn_codec_end(s->codec)));
+    const struct zn_settings *o = &s->settings;
+    ZN_TRY(zn_codec_open(s->settings.model, vocabulary, o->byte_tokenizer, &s->codec));
+    ZN_TRY(zn_stop_init(&s->stop, s->run.config, s->settings.model, zn_codec_end(s->codec)));
     if (o->chat)
         ZN_TRY(zn_codec_encode_chat(s->codec, o->prompt, &s->prompt, &s->n_prompt));
     else
@@ -81,7 +73,7 @@ static zn_status read_prompt(struct session *s, int64_t vocabulary, int64_t max_
     if ((int64_t)s->n_prompt > max_positions || o->max_tokens > max_positions - (int64_t)s->n_prompt)
         return zn_fail(ZN_ERR_USAGE,
                        "--max-tokens %lld after a prompt of %zu: the model in %s takes at most %lld in all",
-                       (long long)o->max_tokens, s->n_prompt, s->folder, (long long)max_positions);
+                       (long long)o->max_tokens, s->n_prompt, s->settings.model, (long long)max_positions);
     return ZN_OK;
 }
 
@@ -92,10 +84,10 @@ static void warn_unknown(void *self, const char *tensor)
 
 static zn_status open_folder(struct session *s)
 {
-    const struct zn_generate_options *o = s->options;
+    const struct zn_settings *o = &s->settings;
     char *path;
     zn_model *probe;
-    ZN_TRY(zn_path_join(s->folder, "config.json", &path));
+    ZN_TRY(zn_path_join(s->settings.model, "config.json", &path));
     zn_status status = zn_json_load_file(path, CONFIG_BYTES, &s->run.config);
     free(path);
     if (status != ZN_OK)
@@ -107,7 +99,7 @@ static zn_status open_folder(struct session *s)
     if (status != ZN_OK)
         return status;
     ZN_TRY(zn_model_create(s->run.config, (int64_t)s->n_prompt + o->max_tokens, &s->run.model));
-    ZN_TRY(zn_model_files_open(s->folder, &s->run.files));
+    ZN_TRY(zn_model_files_open(s->settings.model, &s->run.files));
     return zn_weights_check(s->run.model, s->run.files, warn_unknown, &s->run, &s->run.style);
 }
 
@@ -118,12 +110,11 @@ static void loaded(void *self, int64_t done, int64_t total)
 
 static zn_status open_inputs(struct session *s)
 {
-    const struct zn_generate_options *o = s->options;
-    ZN_TRY(check_options(o));
-    s->folder = o->model;
-    ZN_TRY(zn_run_find_model(&s->run, &s->folder));
+    const struct zn_settings *o = &s->settings;
+    ZN_TRY(zn_settings_check(o, ZN_FOR_GENERATE));
+    ZN_TRY(zn_run_find_model(&s->run, &s->settings.model));
     ZN_TRY(open_folder(s));
-    ZN_TRY(zn_run_measure(&s->run, o->threads, o->memory_limit));
+    ZN_TRY(zn_run_measure(&s->run, (int)o->threads, o->memory_limit));
     size_t vocabulary = (size_t)s->run.model->module->vocabulary;
     s->logits = malloc(vocabulary * sizeof *s->logits);
     s->room = malloc(vocabulary * sizeof *s->room);
@@ -137,23 +128,21 @@ static zn_status open_inputs(struct session *s)
 /* All ranks succeed or none. */
 static zn_status set_up(struct session *s)
 {
-    const struct zn_generate_options *o = s->options;
-    struct zn_train_options alike;
+    const struct zn_settings *o = &s->settings;
     const struct zn_data none = {0};
     static const char *const here = ".";
-    const struct zn_swap_paths swap = {.paths = o->n_nvme_paths ? o->nvme_paths : &here,
-                                       .n_paths = o->n_nvme_paths ? o->n_nvme_paths : 1,
+    const struct zn_swap_paths swap = {.paths = o->nvme_path.n ? o->nvme_path.word : &here,
+                                       .n_paths = o->nvme_path.n ? o->nvme_path.n : 1,
                                        .allow_buffered = o->allow_buffered_swap};
     ZN_TRY(zn_comm_agree(s->run.comm, open_inputs(s)));
-    ZN_TRY(zn_run_bind(&s->run, o->threads));
+    ZN_TRY(zn_run_bind(&s->run, (int)o->threads));
     s->engine = (struct zn_engine_options){.micro_batch = 1,
                                            .seq_len = s->n_prompt < PASS_TOKENS ? (int64_t)s->n_prompt : PASS_TOKENS,
                                            .extends = (int64_t)s->n_prompt + o->max_tokens};
     ZN_TRY(zn_run_plan_parameters(&s->run, &s->engine, o->offload_param,
                                   "fewer --max-tokens help where they or the prompt are many"));
-    zn_train_options_init(&alike);
-    alike.seed = o->seed;
-    ZN_TRY(zn_agree_on_run(&s->run, &alike, &s->engine, &none, &none));
+    zn_run_record(&s->run, &s->engine, &s->settings);
+    ZN_TRY(zn_agree_on_run(&s->run, o, &s->engine, &none, &none));
     s->run.loaded = loaded;
     s->run.loaded_self = s;
     return zn_run_start(&s->run, &s->engine, &swap, 0);
@@ -182,14 +171,14 @@ static size_t settled(const char *text, size_t n_bytes)
 /* Tells the listener what is new. */
 static zn_status show(struct session *s, bool is_last)
 {
-    if (!s->options->listener.text || !is_shown(s))
+    if (!s->listener->text || !is_shown(s))
         return ZN_OK;
     char *text;
     size_t n_bytes;
     ZN_TRY(zn_codec_decode(s->codec, s->ids, s->n_ids, &text, &n_bytes));
     size_t end = is_last ? n_bytes : settled(text, n_bytes);
     if (end > s->n_shown) {
-        s->options->listener.text(s->options->listener.self, text + s->n_shown, end - s->n_shown);
+        s->listener->text(s->listener->self, text + s->n_shown, end - s->n_shown);
         s->n_shown = end;
     }
     free(text);
@@ -208,9 +197,9 @@ static zn_status draw(struct session *s, const struct zn_sampling *sampling, int
 
 static zn_status write_on(struct session *s)
 {
-    const struct zn_generate_options *o = s->options;
+    const struct zn_settings *o = &s->settings;
     const struct zn_sampling sampling = {
-        .temperature = o->temperature, .top_k = o->top_k, .top_p = o->top_p, .seed = o->seed};
+        .temperature = o->temperature, .top_k = o->top_k, .top_p = o->top_p, .seed = (uint64_t)o->seed};
     for (;;) {
         int32_t id;
         ZN_TRY(draw(s, &sampling, &id));
@@ -247,7 +236,7 @@ static zn_status generate_as_rank(const struct zn_generate_options *options, zn_
 {
     const struct zn_train_listener listener = {
         .self = options->listener.self, .note = options->listener.note, .failed = options->listener.failed};
-    struct session s = {.options = options};
+    struct session s = {.listener = &options->listener, .settings = options->settings};
     struct zn_generate_result r = {.is_shown = zn_comm_rank(comm) == 0};
     zn_run_init(&s.run, comm, &listener);
     s.run.data_bytes = TOKENIZER_BYTES;

@@ -7,11 +7,14 @@
 
 #include "base/rng.h"
 #include "schedule/verify.h"
+#include "settings/compare.h"
 
 enum {
-    MAX_PARTS = 64,
+    MAX_PARTS = ZN_N_SETTINGS + 8,
     SAMPLE_BYTES = 64 /* at the start of each tensor */
 };
+
+_Static_assert(MAX_PARTS * sizeof(uint64_t) <= ZN_EXCHANGE_BYTES, "the hashes of a rank go into one exchange");
 
 /* The list of parts is the program's: where the first, its version, is the same, the others are in the same places. */
 struct fingerprint {
@@ -33,14 +36,6 @@ static void add_hash(struct fingerprint *f, const char *what, uint64_t hash)
     f->hash[f->n++] = hash;
 }
 
-static uint64_t hash_words(const char *const *words, size_t n)
-{
-    uint64_t hash = n;
-    for (size_t i = 0; i < n; i++)
-        hash = zn_random_key(hash, words[i]);
-    return hash;
-}
-
 static void add(struct fingerprint *f, const char *what, const char *format, ...) ZN_PRINTF(3, 4);
 
 static void add(struct fingerprint *f, const char *what, const char *format, ...)
@@ -60,52 +55,17 @@ static uint64_t mix(uint64_t hash, const unsigned char *bytes, size_t n_bytes)
     return hash;
 }
 
-static void add_options(struct fingerprint *f, const struct zn_train_options *o, const struct zn_engine_options *e)
+/* What the run has of each setting that all ranks must share. */
+static void add_settings(struct fingerprint *f, const struct zn_settings *settings)
 {
-    add(f, "--from-scratch", "%d", o->from_scratch);
-    add(f, "--precision", "%d", e->type);
-    add(f, "--stage", "%d", e->stage);
-    add(f, "--reduce", "%d", e->reduce_every);
-    add(f, "--recompute", "%d %d", e->recompute, e->keep_logits);
-    add(f, "--steps", "%lld", (long long)o->steps);
-    add(f, "--micro-batch", "%lld", (long long)e->micro_batch);
-    add(f, "--accumulate", "%lld", (long long)e->accumulate);
-    add(f, "--packing", "%s %d", o->packing ? o->packing : "", o->truncate_rows);
-    add(f, "--seq-len", "%lld", (long long)e->seq_len);
-    add(f, "--prefetch-bytes", "%zu %zu", e->prefetch_bytes, e->reuse_bytes);
-    add(f, "--persist-below", "%zu", e->persist_bytes);
-    add(f, "--offload-optimizer", "%d", e->offload.optimizer);
-    add(f, "--offload-param", "%d", e->offload.parameters);
-    add(f, "--offload-gradients", "%d", e->offload.gradients);
-    add(f, "--offload-activations", "%d", e->offload.activations);
-    add(f, "--tile-limit", "%zu", e->tile_bytes);
-    add(f, "--schedule", "%d", e->vertical);
-    add(f, "--optimizer-in-backward", "%d", e->in_backward);
-    add(f, "--delayed-update", "%lld", (long long)e->delay_after);
-    add(f, "--optimizer", "%s", o->optimizer);
-    add(f, "--lr", "%.17g", o->lr);
-    add(f, "--beta1", "%.17g", e->hyperparameters.beta1);
-    add(f, "--beta2", "%.17g", e->hyperparameters.beta2);
-    add(f, "--eps", "%.17g", e->hyperparameters.eps);
-    add(f, "--weight-decay", "%.17g", e->hyperparameters.weight_decay);
-    add(f, "--momentum", "%.17g", e->hyperparameters.momentum);
-    add(f, "--clip", "%.17g", e->clip);
-    add(f, "--lr-schedule", "%s", o->lr_schedule);
-    add(f, "--warmup", "%lld", (long long)o->warmup);
-    add(f, "--min-lr", "%.17g", o->min_lr);
-    add(f, "--loss-scale", "%d %.17g", o->dynamic_loss_scale, o->loss_scale);
-    add(f, "--loss-scale-window", "%lld", (long long)o->loss_scale_window);
-    add(f, "--hysteresis", "%lld", (long long)o->hysteresis);
-    add(f, "--loss-scale-min", "%.17g", o->loss_scale_min);
-    add_hash(f, "--freeze", hash_words(o->freeze, o->n_freeze));
-    add_hash(f, "--map", hash_words(o->map, o->n_map));
-    add(f, "--seed", "%llu", (unsigned long long)o->seed);
-    add(f, "--no-shuffle", "%d", o->shuffle);
-    add(f, "--eval-every", "%lld", (long long)o->eval_every);
-    add(f, "--save", "%s", o->save);
-    add(f, "--checkpoint-every", "%lld", (long long)o->checkpoint_every);
-    add(f, "--keep", "%lld", (long long)o->keep);
-    add(f, "--checkpoint-async", "%d", o->checkpoint_async);
+    for (size_t i = 0; i < ZN_N_SETTINGS; i++) {
+        uint64_t hash = 0;
+        if (zn_settings_table[i].ranks != ZN_RANKS_SAME)
+            continue;
+        if (f->status == ZN_OK)
+            f->status = zn_settings_hash(settings, i, &hash);
+        add_hash(f, zn_settings_table[i].name, hash);
+    }
 }
 
 static zn_status hash_config(const zn_json *config, uint64_t *hash)
@@ -133,7 +93,7 @@ static zn_status hash_weights(const zn_model_files *files, uint64_t *hash)
     return ZN_OK;
 }
 
-static zn_status take_fingerprint(const struct zn_run *run, const struct zn_train_options *options,
+static zn_status take_fingerprint(const struct zn_run *run, const struct zn_settings *settings,
                                   const struct zn_engine_options *engine, const struct zn_data *data,
                                   const struct zn_data *eval_data, struct fingerprint *f)
 {
@@ -146,20 +106,20 @@ static zn_status take_fingerprint(const struct zn_run *run, const struct zn_trai
     add_hash(f, "the model's weights", weights);
     add_hash(f, "the data", data->hash);
     add_hash(f, "the held-out data", eval_data->hash);
-    add_options(f, options, engine);
+    add_settings(f, settings);
+    add(f, "--prefetch-bytes", "%zu", engine->reuse_bytes);
     add_hash(f, "the program of a step", zn_program_digest(&run->plan.program));
     add(f, "--resume", "%lld", run->checkpoint ? (long long)run->checkpoint->state.step : -1);
     return f->status;
 }
 
-zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_train_options *options,
-                          const struct zn_engine_options *engine, const struct zn_data *data,
-                          const struct zn_data *eval_data)
+zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_settings *settings, const struct zn_engine_options *engine,
+                          const struct zn_data *data, const struct zn_data *eval_data)
 {
     struct fingerprint mine;
     int n_ranks = zn_comm_n_ranks(run->comm);
     uint64_t(*all)[MAX_PARTS] = calloc((size_t)n_ranks, sizeof *all);
-    zn_status status = all ? take_fingerprint(run, options, engine, data, eval_data, &mine)
+    zn_status status = all ? take_fingerprint(run, settings, engine, data, eval_data, &mine)
                            : zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
     status = zn_comm_agree(run->comm, status);
     if (status == ZN_OK)
@@ -190,11 +150,11 @@ static zn_status exchange_numbers(zn_comm *comm, uint64_t mine, uint64_t **table
     return ZN_OK;
 }
 
-zn_status zn_agree_on_resume(const struct zn_run *run, const struct zn_train_options *options)
+zn_status zn_agree_on_resume(const struct zn_run *run, const struct zn_settings *settings)
 {
     uint64_t *all;
     zn_status status = ZN_OK;
-    ZN_TRY(exchange_numbers(run->comm, options->resume, &all));
+    ZN_TRY(exchange_numbers(run->comm, ZN_GIVEN(settings, resume), &all));
     for (int r = 1; r < zn_comm_n_ranks(run->comm) && status == ZN_OK; r++)
         if (all[r] != all[0])
             status = zn_fail(ZN_ERR_INPUT, "rank %d and rank 0 differ in --resume", r);

@@ -105,7 +105,8 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
 
 void zn_eval_options_init(struct zn_eval_options *options)
 {
-    *options = (struct zn_eval_options){.micro_batch = 1};
+    *options = (struct zn_eval_options){0};
+    zn_settings_init(&options->settings, ZN_FOR_EVAL);
 }
 
 /* Examples of rows need a window no longer than the longest of them; documents have as long a one as in training. */
@@ -122,16 +123,16 @@ static int64_t default_seq_len(const struct zn_run *run, const struct zn_data *d
 }
 
 /* The windows of the data; the model is made for their length. */
-static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *o, int64_t *seq_len, struct zn_data *data,
+static zn_status open_windows(struct zn_run *run, const struct zn_settings *o, int64_t *seq_len, struct zn_data *data,
                               zn_windows **windows)
 {
     struct zn_windows_options options = {.truncate = o->truncate_rows, .max_seq_len = run->model->max_positions, .what = "--data"};
     ZN_TRY(zn_packing_parse(o->packing, &options.packing));
-    const struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .may_encode = true,
+    const struct zn_data_options from = {.folder = o->model, .paths = o->data.word, .n_paths = o->data.n, .may_encode = true,
                                          .packing = options.packing};
     ZN_TRY(zn_run_open_data(run, &from, data));
     ZN_TRY(zn_packing_check(o->packing, o->truncate_rows, zn_examples_n(data->examples) > 0));
-    if (o->seq_len == 0)
+    if (!ZN_GIVEN(o, seq_len))
         *seq_len = default_seq_len(run, data, *seq_len);
     options.seq_len = *seq_len;
     ZN_TRY(zn_windows_create(run, data, &options, windows));
@@ -141,7 +142,7 @@ static zn_status open_windows(struct zn_run *run, const struct zn_eval_options *
 
 /* What a run of `zinc eval` has open. */
 struct evaluation {
-    struct zn_eval_options options; /* with the folder of the model */
+    struct zn_settings settings; /* with the folder of the model */
     struct zn_run run;
     struct zn_engine_options engine;
     struct zn_data data;
@@ -150,13 +151,14 @@ struct evaluation {
 
 static zn_status open_inputs(struct evaluation *e)
 {
-    struct zn_eval_options *o = &e->options;
+    struct zn_settings *o = &e->settings;
+    ZN_TRY(zn_settings_check(o, ZN_FOR_EVAL));
     ZN_TRY(zn_run_find_model(&e->run, &o->model));
-    e->run.rows = (struct zn_row_options){.map = o->map, .n_map = o->n_map};
+    e->run.rows = (struct zn_row_options){.map = o->map.word, .n_map = o->map.n};
     e->run.byte_tokenizer = o->byte_tokenizer;
     e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .seq_len = o->seq_len};
     ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.seq_len));
-    ZN_TRY(zn_run_measure(&e->run, o->threads, o->memory_limit));
+    ZN_TRY(zn_run_measure(&e->run, (int)o->threads, o->memory_limit));
     ZN_TRY(open_windows(&e->run, o, &e->engine.seq_len, &e->data, &e->windows));
     e->engine.has_examples = zn_windows_has_examples(e->windows);
     return ZN_OK;
@@ -165,23 +167,22 @@ static zn_status open_inputs(struct evaluation *e)
 /* All ranks succeed or none. */
 static zn_status set_up(struct evaluation *e)
 {
-    const struct zn_eval_options *o = &e->options;
-    struct zn_train_options alike;
+    struct zn_settings *o = &e->settings;
     static const char *const here = ".";
-    const struct zn_swap_paths swap = {.paths = o->n_nvme_paths ? o->nvme_paths : &here,
-                                       .n_paths = o->n_nvme_paths ? o->n_nvme_paths : 1,
+    const struct zn_swap_paths swap = {.paths = o->nvme_path.n ? o->nvme_path.word : &here,
+                                       .n_paths = o->nvme_path.n ? o->nvme_path.n : 1,
                                        .allow_buffered = o->allow_buffered_swap};
-    zn_train_options_init(&alike);
     ZN_TRY(zn_comm_agree(e->run.comm, open_inputs(e)));
-    ZN_TRY(zn_run_bind(&e->run, o->threads));
+    ZN_TRY(zn_run_bind(&e->run, (int)o->threads));
     ZN_TRY(zn_run_plan_parameters(&e->run, &e->engine, o->offload_param, NULL));
-    ZN_TRY(zn_agree_on_run(&e->run, &alike, &e->engine, &e->data, &(struct zn_data){0}));
+    zn_run_record(&e->run, &e->engine, o);
+    ZN_TRY(zn_agree_on_run(&e->run, o, &e->engine, &e->data, &(struct zn_data){0}));
     return zn_run_start(&e->run, &e->engine, &swap, 0);
 }
 
 zn_status zn_eval_as_rank(const struct zn_eval_options *options, zn_comm *comm, struct zn_eval_result *result)
 {
-    struct evaluation e = {.options = *options};
+    struct evaluation e = {.settings = options->settings};
     zn_run_init(&e.run, comm, &options->listener);
     zn_status status = set_up(&e);
     if (status == ZN_OK)

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "settings/write.h"
 
 static bool same_folder(const char *a, const char *b)
 {
@@ -61,25 +62,6 @@ static zn_status write_named(const char *folder, const char *name, const void *d
     return status;
 }
 
-static void add_string(zn_text *t, const char *key, const char *value)
-{
-    zn_text_add(t, ",\n  \"%s\": ", key);
-    if (value)
-        zn_text_add_quoted(t, value);
-    else
-        zn_text_add(t, "null");
-}
-
-static void add_list(zn_text *t, const char *key, const char *const *values, size_t n)
-{
-    zn_text_add(t, ",\n  \"%s\": [", key);
-    for (size_t i = 0; i < n; i++) {
-        zn_text_add(t, i ? ", " : "");
-        zn_text_add_quoted(t, values[i]);
-    }
-    zn_text_add(t, "]");
-}
-
 /* What the plan allocates on this rank, by kind and tier: the log has only the sums of each. */
 static void add_bytes(zn_text *t, const zn_manifest *manifest)
 {
@@ -93,78 +75,40 @@ static void add_bytes(zn_text *t, const zn_manifest *manifest)
     zn_text_add(t, "\n  }");
 }
 
-static void add_loss_scale(zn_text *t, const struct zn_train_options *o)
+/* What the run is besides its settings, each behind the setting that it belongs to. */
+static void add_facts(const void *self, zn_text *t, const char *key)
 {
-    double scale = o->loss_scale > 0 ? o->loss_scale : ZN_DEFAULT_LOSS_SCALE;
-    if (o->dynamic_loss_scale)
-        zn_text_add(t, ",\n  \"loss_scale\": \"dynamic\",\n  \"loss_scale_init\": %.17g", scale);
-    else
-        zn_text_add(t, ",\n  \"loss_scale\": %.17g,\n  \"loss_scale_init\": null", scale);
-    zn_text_add(t, ",\n  \"loss_scale_window\": %lld,\n  \"hysteresis\": %lld,\n  \"loss_scale_min\": %.17g",
-                (long long)o->loss_scale_window, (long long)o->hysteresis, o->loss_scale_min);
+    const struct zn_run *run = self;
+    if (strcmp(key, "model") == 0) {
+        zn_text_add(t, ",\n  \"architecture\": ");
+        zn_text_add_quoted(t, run->model->architecture);
+        zn_text_add(t, ",\n  \"parameters\": %lld", (long long)zn_model_n_elements(run->model));
+    } else if (strcmp(key, "shuffle") == 0) {
+        zn_text_add(t, ",\n  \"ranks\": %d", zn_comm_n_ranks(run->comm));
+    } else if (strcmp(key, "schedule") == 0) {
+        zn_text_add(t, ",\n  \"schedule_reason\": ");
+        if (run->schedule_reason)
+            zn_text_add_quoted(t, run->schedule_reason);
+        else
+            zn_text_add(t, "null");
+    } else if (strcmp(key, "persist_below") == 0) {
+        add_bytes(t, &run->plan.manifest);
+    }
 }
 
-void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_train_options *o,
-                       const struct zn_engine_options *e, bool is_finished)
+void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_settings *settings, bool is_finished)
 {
-    zn_text_add(t, "{\n  \"format\": 1,\n  \"version\": \"%s\"", zn_version());
-    zn_text_add(t, ",\n  \"finished\": %s", is_finished ? "true" : "false");
-    add_string(t, "model", o->model);
-    add_string(t, "architecture", run->model->architecture);
-    zn_text_add(t, ",\n  \"parameters\": %lld,\n  \"from_scratch\": %s",
-                (long long)zn_model_n_elements(run->model), o->from_scratch ? "true" : "false");
-    add_list(t, "data", o->data, o->n_data);
-    zn_text_add(t, ",\n  \"byte_tokenizer\": %s", o->byte_tokenizer ? "true" : "false");
-    add_list(t, "eval_data", o->eval_data, o->n_eval_data);
-    add_list(t, "map", o->map, o->n_map);
-    zn_text_add(t, ",\n  \"eval_every\": %lld", (long long)o->eval_every);
-    add_string(t, "output_dtype", zn_dtype_name(run->style.dtype));
-    add_string(t, "precision", o->precision);
-    zn_text_add(t, ",\n  \"steps\": %lld,\n  \"micro_batch\": %lld,\n  \"accumulate\": %lld,\n  \"seq_len\": %lld",
-                (long long)o->steps, (long long)e->micro_batch, (long long)e->accumulate, (long long)e->seq_len);
-    add_string(t, "packing", o->packing);
-    zn_text_add(t, ",\n  \"truncate_rows\": %s", o->truncate_rows ? "true" : "false");
-    add_string(t, "optimizer", o->optimizer);
-    zn_text_add(t, ",\n  \"lr\": %.17g,\n  \"beta1\": %.17g,\n  \"beta2\": %.17g,\n  \"eps\": %.17g", o->lr,
-                o->beta1, o->beta2, o->eps);
-    zn_text_add(t, ",\n  \"momentum\": %.17g,\n  \"weight_decay\": %.17g", o->momentum, o->weight_decay);
-    add_string(t, "lr_schedule", o->lr_schedule);
-    zn_text_add(t, ",\n  \"warmup\": %lld,\n  \"min_lr\": ", (long long)o->warmup);
-    if (o->min_lr >= 0)
-        zn_text_add(t, "%.17g", o->min_lr);
-    else
-        zn_text_add(t, "null");
-    zn_text_add(t, ",\n  \"clip\": %.17g", o->clip);
-    add_loss_scale(t, o);
-    add_list(t, "freeze", o->freeze, o->n_freeze);
-    add_string(t, "save", o->save);
-    zn_text_add(t, ",\n  \"recompute\": %s,\n  \"keep_logits\": %s", e->recompute ? "true" : "false",
-                e->keep_logits ? "true" : "false");
-    zn_text_add(t, ",\n  \"memory_limit\": %zu,\n  \"seed\": %llu,\n  \"shuffle\": %s", run->memory_limit,
-                (unsigned long long)o->seed, o->shuffle ? "true" : "false");
-    zn_text_add(t, ",\n  \"ranks\": %d,\n  \"stage\": %d,\n  \"reduce\": \"%s\"", zn_comm_n_ranks(run->comm),
-                e->stage, e->reduce_every ? "every" : "last");
-    const struct zn_offload *off = &e->offload;
-    zn_text_add(t, ",\n  \"offload\": {\"parameters\": \"%s\", \"gradients\": \"%s\", \"optimizer\": \"%s\", \"activations\": \"%s\"}",
-                zn_tier_name(off->parameters), zn_tier_name(off->gradients), zn_tier_name(off->optimizer),
-                zn_tier_name(off->activations));
-    add_string(t, "schedule", e->vertical ? "vertical" : "horizontal");
-    add_string(t, "schedule_reason", run->schedule_reason);
-    zn_text_add(t, ",\n  \"tile_limit\": %zu,\n  \"host_cache\": %zu", e->tile_bytes, e->host_cache);
-    zn_text_add(t, ",\n  \"optimizer_in_backward\": %s,\n  \"delayed_update\": %lld", e->in_backward ? "true" : "false",
-                (long long)e->delay_after);
-    zn_text_add(t, ",\n  \"prefetch_bytes\": %zu,\n  \"persist_below\": %zu", e->prefetch_bytes, e->persist_bytes);
-    add_bytes(t, &run->plan.manifest);
-    zn_text_add(t, ",\n  \"threads\": %d,\n  \"isa\": \"%s\"\n}\n", run->threads, run->isa);
+    zn_text_add(t, "{\n  \"format\": 1,\n  \"version\": \"%s\",\n  \"finished\": %s", zn_version(),
+                is_finished ? "true" : "false");
+    zn_settings_add_record(t, settings, add_facts, run);
+    zn_text_add(t, ",\n  \"isa\": \"%s\"\n}\n", run->isa);
 }
 
-zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
-                              const struct zn_train_options *options,
-                              const struct zn_engine_options *engine, bool is_finished)
+zn_status zn_output_write_run(const char *folder, const struct zn_run *run, const struct zn_settings *settings, bool is_finished)
 {
     zn_text text;
     zn_text_init(&text);
-    zn_output_add_run(&text, run, options, engine, is_finished);
+    zn_output_add_run(&text, run, settings, is_finished);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
         status = write_named(folder, "run.json", text.data, text.n_bytes);

@@ -13,11 +13,8 @@ zn_status zn_output_check(const char *folder, const char *model_folder, bool ove
 zn_status zn_output_check_file(const char *flag, const char *path, const char *folder);
 
 /* run.json: the resolved configuration, and whether the run has written its model; and its text, a JSON object. */
-zn_status zn_output_write_run(const char *folder, const struct zn_run *run,
-                              const struct zn_train_options *options,
-                              const struct zn_engine_options *engine, bool is_finished);
-void zn_output_add_run(zn_text *text, const struct zn_run *run, const struct zn_train_options *options,
-                       const struct zn_engine_options *engine, bool is_finished);
+zn_status zn_output_write_run(const char *folder, const struct zn_run *run, const struct zn_settings *settings, bool is_finished);
+void zn_output_add_run(zn_text *text, const struct zn_run *run, const struct zn_settings *settings, bool is_finished);
 
 /* Steps of the finished run whose model the folder holds. */
 enum { ZN_OUTPUT_NO_MODEL = -1, ZN_OUTPUT_UNKNOWN = -2 /* there is a model, and nothing tells of how many steps */ };

@@ -8,8 +8,8 @@
 
 #include "base/files.h"
 #include "checkpoint/folder.h"
+#include "settings/compare.h"
 #include "train/agreement.h"
-#include "train/differences.h"
 #include "train/output.h"
 #include "train/saving_private.h"
 
@@ -17,18 +17,17 @@
 
 static zn_status check_int(const zn_checkpoint *c, const char *flag, int64_t saved, int64_t now)
 {
-    if (saved == now)
-        return ZN_OK;
-    return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with %s %lld, this run has %lld; to begin a new run from its "
-                   "weights give --model %s", c->folder, flag, (long long)saved, (long long)now, c->folder);
+    char was[32], is[32];
+    snprintf(was, sizeof was, "%lld", (long long)saved);
+    snprintf(is, sizeof is, "%lld", (long long)now);
+    return saved == now ? ZN_OK : zn_change_refuse(c->folder, flag, was, is);
 }
 
 /* The states that this run's optimizer needs must be there; others are left out. */
 static zn_status check_optimizer(const zn_checkpoint *c, const zn_optimizer *optimizer)
 {
     if (strcmp(c->state.optimizer, optimizer->name) != 0)
-        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with --optimizer %s, this run has %s", c->folder,
-                       zn_shown(c->state.optimizer).text, optimizer->name);
+        return zn_change_refuse(c->folder, "--optimizer", zn_shown(c->state.optimizer).text, optimizer->name);
     for (int i = 0; i < optimizer->n_states; i++)
         if (zn_run_state_find(&c->state, optimizer->state[i].name) == ZN_N_STATES)
             return zn_fail(ZN_ERR_USAGE, "--resume: %s has no %s: it was not made by %s, which this run has", c->folder,
@@ -38,14 +37,14 @@ static zn_status check_optimizer(const zn_checkpoint *c, const zn_optimizer *opt
 
 static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
 {
-    const struct zn_train_options *o = s->setup.options;
+    const struct zn_settings *o = s->setup.settings;
     const struct zn_run_state *state = &c->state;
     ZN_TRY(zn_checkpoint_check_config(c, o->model));
     ZN_TRY(check_optimizer(c, s->setup.engine->optimizer));
     if (state->states[ZN_STATE_PENDING] && s->setup.engine->delay_after < 0)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s has an update of --delayed-update pending, which this run does not have",
                        c->folder);
-    ZN_TRY(check_int(c, "--seed", (int64_t)state->seed, (int64_t)o->seed));
+    ZN_TRY(check_int(c, "--seed", (int64_t)state->seed, o->seed));
     ZN_TRY(check_int(c, "--seq-len", state->seq_len, s->setup.engine->seq_len));
     if (state->shuffle != o->shuffle)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with %s data, this run has them %s", c->folder,
@@ -56,7 +55,7 @@ static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
 /* Weights alone do not tell how to go on: a new run from them is another one, and is to be asked for. */
 static zn_status check_finished(const zn_saving *s)
 {
-    const struct zn_train_options *o = s->setup.options;
+    const struct zn_settings *o = s->setup.settings;
     if (zn_saving_is_done(s)) {
         zn_run_note(s->setup.run, "--resume: %s holds the finished model of %lld steps: nothing is left to do", o->output,
                     (long long)o->steps);
@@ -69,7 +68,7 @@ static zn_status check_finished(const zn_saving *s)
 
 zn_status zn_saving_check_data(zn_saving *s)
 {
-    const struct zn_train_options *o = s->setup.options;
+    const struct zn_settings *o = s->setup.settings;
     if (s->finished != ZN_OUTPUT_NO_MODEL)
         return check_finished(s);
     if (s->checkpoint && o->steps < s->first_step)
@@ -80,8 +79,7 @@ zn_status zn_saving_check_data(zn_saving *s)
     const struct zn_run_state *state = &s->checkpoint->state;
     const char *packing = *s->setup.packing;
     if (strcmp(state->packing, packing) != 0)
-        return zn_fail(ZN_ERR_USAGE, "--resume: %s was made with --packing %s, this run has %s", s->checkpoint->folder,
-                       zn_shown(state->packing).text, packing);
+        return zn_change_refuse(s->checkpoint->folder, "--packing", zn_shown(state->packing).text, packing);
     if (state->truncate_rows != o->truncate_rows && strcmp(packing, "stream") != 0)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s was made %s --truncate-rows, this run is %s", s->checkpoint->folder,
                        state->truncate_rows ? "with" : "without", o->truncate_rows ? "with it" : "without it");
@@ -116,7 +114,7 @@ static zn_status check_later(const zn_saving *s)
         status = zn_path_join(s->folder, zn_checkpoint_name(steps[i], name), &path);
         if (status == ZN_OK && zn_checkpoint_open(path, &later) == ZN_OK)
             status = zn_fail(ZN_ERR_USAGE, "--output %s: holds a later checkpoint, %s, than the one to go on from; "
-                             "remove it or give another folder", s->setup.options->output, name);
+                             "remove it or give another folder", s->setup.settings->output, name);
         zn_checkpoint_close(later);
         free(path);
     }
@@ -131,7 +129,7 @@ static zn_status find_finished(zn_saving *s)
     int64_t mine = ZN_OUTPUT_NO_MODEL, *all = calloc((size_t)zn_comm_n_ranks(comm), sizeof *all);
     zn_status status = all ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory to look for a finished model");
     if (status == ZN_OK && zn_comm_rank(comm) == 0)
-        status = zn_output_finished(s->setup.options->output, &mine);
+        status = zn_output_finished(s->setup.settings->output, &mine);
     status = zn_comm_agree(comm, status);
     if (status == ZN_OK)
         status = zn_comm_exchange(comm, &mine, sizeof mine, all);
@@ -152,18 +150,18 @@ static zn_status check_none_there(const zn_saving *s)
     free(steps);
     if (status == ZN_OK && n_steps > 0)
         status = zn_fail(ZN_ERR_INPUT, "--resume: none of the %zu checkpoints in %s is whole; to begin anew give --overwrite, or "
-                         "another --output", n_steps, s->setup.options->output);
+                         "another --output", n_steps, s->setup.settings->output);
     return zn_comm_agree(s->setup.run->comm, status);
 }
 
 static zn_status find(zn_saving *s)
 {
     struct zn_run *run = s->setup.run;
-    const struct zn_train_options *o = s->setup.options;
-    const char *from = o->resume_from ? o->resume_from : o->output;
+    const struct zn_settings *o = s->setup.settings;
+    const char *from = o->resume ? o->resume : o->output;
     zn_checkpoint *found;
     ZN_TRY(zn_checkpoint_find(run->comm, from, note, run, &found));
-    if (!found && o->resume_from)
+    if (!found && o->resume)
         return zn_fail(ZN_ERR_INPUT, "--resume=%s: no whole checkpoint there", from);
     if (!found)
         ZN_TRY(find_finished(s));
@@ -178,7 +176,7 @@ static zn_status find(zn_saving *s)
     s->first_step = s->last_saved = found->state.step;
     s->first_window = found->state.consumed;
     zn_status status = check_options(s, found);
-    if (status == ZN_OK && o->resume_from && zn_comm_rank(run->comm) == 0)
+    if (status == ZN_OK && o->resume && zn_comm_rank(run->comm) == 0)
         status = check_later(s);
     ZN_TRY(zn_comm_agree(run->comm, status));
     run->checkpoint = found;
@@ -186,18 +184,16 @@ static zn_status find(zn_saving *s)
     return ZN_OK;
 }
 
-static zn_status check_usage(const struct zn_train_options *o)
+static zn_status check_usage(const struct zn_settings *o)
 {
-    if (o->resume && o->overwrite)
+    if (ZN_GIVEN(o, resume) && o->overwrite)
         return zn_fail(ZN_ERR_USAGE, "--resume and --overwrite: give one of them");
-    if (o->keep > 0 && o->seed > INT64_MAX)
-        return zn_fail(ZN_ERR_USAGE, "--seed %llu: checkpoints hold seeds below 2^63", (unsigned long long)o->seed);
     return ZN_OK;
 }
 
 static zn_status take_lock(zn_saving *s)
 {
-    const struct zn_train_options *o = s->setup.options;
+    const struct zn_settings *o = s->setup.settings;
     if (s->lock >= 0 || zn_comm_rank(s->setup.run->comm) != 0 || !zn_folder_exists(o->output))
         return ZN_OK;
     bool is_locked;
@@ -210,9 +206,9 @@ static zn_status take_lock(zn_saving *s)
 static zn_status open_folder(zn_saving *s)
 {
     const char *file_bytes = getenv("ZINC_TEST_FILE_BYTES"); /* many small files of a small model */
-    ZN_TRY(check_usage(s->setup.options));
+    ZN_TRY(check_usage(s->setup.settings));
     s->file_bytes = file_bytes ? strtoull(file_bytes, NULL, 10) : 0;
-    ZN_TRY(zn_path_join(s->setup.options->output, ZN_CHECKPOINTS, &s->folder));
+    ZN_TRY(zn_path_join(s->setup.settings->output, ZN_CHECKPOINTS, &s->folder));
     return take_lock(s);
 }
 
@@ -230,7 +226,7 @@ zn_status zn_saving_open(const struct zn_saving_setup *setup, zn_saving **saving
         status = zn_fail(ZN_ERR_MEMORY, "no memory for checkpoints");
     }
     status = zn_comm_agree(comm, status);
-    if (status == ZN_OK && setup->options->resume)
+    if (status == ZN_OK && ZN_GIVEN(setup->settings, resume))
         status = find(s);
     if (status != ZN_OK) {
         zn_saving_destroy(s);
@@ -258,7 +254,7 @@ static zn_status make_configuration(zn_saving *s)
 {
     zn_text text;
     zn_text_init(&text);
-    zn_output_add_run(&text, s->setup.run, s->setup.options, s->setup.engine, false);
+    zn_output_add_run(&text, s->setup.run, s->setup.settings, false);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
         s->configuration = text.data; /* ours now */
@@ -267,14 +263,22 @@ static zn_status make_configuration(zn_saving *s)
     return status;
 }
 
-/* Says what of the configuration is not as it was: allowed, but not unseen. */
-static zn_status note_differences(const zn_saving *s)
+/* Refuses what of the configuration must be kept, and says what else is not as it was: allowed, but not unseen. */
+static zn_status compare_configurations(const zn_saving *s, zn_json *saved, zn_json *now)
+{
+    const struct zn_change_listener listener = {s->setup.run, note};
+    ZN_TRY(zn_settings_compare(saved, now, s->checkpoint->folder, &listener));
+    ZN_TRY(zn_change_tell(saved, now, "ranks", "ranks", &listener));
+    return zn_change_tell(saved, now, "isa", "instruction set", &listener);
+}
+
+static zn_status check_configuration(const zn_saving *s)
 {
     zn_json *now, *saved;
     ZN_TRY(zn_json_load_buffer(s->configuration, strlen(s->configuration), "run.json", &now));
     zn_status status = zn_json_get_object_or_null(s->checkpoint->root, "configuration", &saved);
     if (status == ZN_OK && saved)
-        status = zn_differences_note(s->setup.run, saved, now);
+        status = compare_configurations(s, saved, now);
     zn_json_destroy(now);
     return status;
 }
@@ -283,7 +287,7 @@ static zn_status note_differences(const zn_saving *s)
 static zn_status check_model(const zn_saving *s)
 {
     char model[PATH_MAX], folder[PATH_MAX];
-    const struct zn_train_options *o = s->setup.options;
+    const struct zn_settings *o = s->setup.settings;
     if (!realpath(o->model, model) || !realpath(s->folder, folder))
         return ZN_OK;
     size_t n = strlen(folder);
@@ -295,22 +299,22 @@ static zn_status check_model(const zn_saving *s)
 
 zn_status zn_saving_prepare(zn_saving *s)
 {
-    const struct zn_train_options *o = s->setup.options;
+    const struct zn_settings *o = s->setup.settings;
     bool was_locked = s->lock >= 0;
     ZN_TRY(take_lock(s));
     ZN_TRY(check_model(s));
     if (!was_locked) /* another run may have come and gone since the folder was looked at */
-        ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
+        ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || ZN_GIVEN(o, resume)));
     ZN_TRY(zn_checkpoints_clean(o->output));
     if (o->overwrite)
         ZN_TRY(remove_all(s->folder));
     ZN_TRY(make_configuration(s));
-    return s->checkpoint ? note_differences(s) : ZN_OK;
+    return s->checkpoint ? check_configuration(s) : ZN_OK;
 }
 
 struct zn_room zn_saving_room(const zn_saving *s, const struct zn_swap_paths *swap)
 {
-    return (struct zn_room){s->setup.options, s->setup.engine, s->folder, s->first_step, swap};
+    return (struct zn_room){s->setup.settings, s->setup.engine, s->folder, s->first_step, swap};
 }
 
 /* ---- The start ---- */
@@ -322,7 +326,7 @@ int64_t zn_saving_resumed_step(const zn_saving *s)
 
 bool zn_saving_is_done(const zn_saving *s)
 {
-    return s->finished >= 0 && s->finished == s->setup.options->steps;
+    return s->finished >= 0 && s->finished == s->setup.settings->steps;
 }
 
 int64_t zn_saving_first_step(const zn_saving *s)
@@ -339,16 +343,15 @@ int64_t zn_saving_consumed(const zn_saving *s, int64_t step)
 
 void zn_saving_restore(const zn_saving *s, int64_t *n_skipped)
 {
-    const struct zn_train_options *o = s->setup.options;
     *n_skipped = 0;
-    if (o->stop) /* the first question tells that stopping makes sense from now on */
-        o->stop(o->stop_self);
+    if (s->setup.stop) /* the first question tells that stopping makes sense from now on */
+        s->setup.stop(s->setup.stop_self);
     if (!s->checkpoint)
         return;
     const struct zn_run_state *state = &s->checkpoint->state;
     zn_loss_scale *scale = s->setup.loss_scale;
     *n_skipped = state->n_skipped;
-    if (!scale->options.dynamic || strcmp(state->precision, o->precision) != 0)
+    if (!scale->options.dynamic || strcmp(state->precision, s->setup.settings->precision) != 0)
         return;
     scale->scale = state->scale;
     scale->step = state->scale_step;

@@ -41,7 +41,7 @@ void zn_room_sizes(const struct zn_run *run, const struct zn_room *room, uint64_
 /* That this run makes. */
 static int64_t count_saves(const struct zn_room *room)
 {
-    const struct zn_train_options *o = room->options;
+    const struct zn_settings *o = room->settings;
     if (o->keep == 0 || room->first_step >= o->steps)
         return 0;
     int64_t n = o->checkpoint_every > 0 ? o->steps / o->checkpoint_every - room->first_step / o->checkpoint_every : 0;
@@ -57,8 +57,8 @@ static zn_status count_checkpoints(const struct zn_room *room, int64_t *at_once,
     size_t n_steps;
     ZN_TRY(zn_checkpoints_list(room->checkpoints, &steps, &n_steps));
     free(steps);
-    int64_t n_there = room->options->overwrite ? 0 : (int64_t)n_steps;
-    int64_t n_left = room->options->keep > n_there ? room->options->keep - n_there : 0;
+    int64_t n_there = room->settings->overwrite ? 0 : (int64_t)n_steps;
+    int64_t n_left = room->settings->keep > n_there ? room->settings->keep - n_there : 0;
     *at_end = n_saves < n_left ? n_saves : n_left;
     *at_once = n_saves < n_left + 1 ? n_saves : n_left + 1;
     return ZN_OK;
@@ -87,7 +87,7 @@ static zn_status add_need(struct needs *needs, const char *path, need_kind kind,
  * was being written. */
 static zn_status add_files(const struct zn_run *run, const struct zn_room *room, struct needs *needs)
 {
-    const struct zn_train_options *o = room->options;
+    const struct zn_settings *o = room->settings;
     int64_t at_once, at_end;
     uint64_t model, checkpoint, n_free = 0, output_device = 0, device = 0;
     zn_room_sizes(run, room, &model, &checkpoint);
@@ -174,7 +174,7 @@ static void note_signal(const struct zn_run *run, const struct zn_room *room, ui
     uint64_t model, checkpoint;
     char want[ZN_SIZE_TEXT], have[ZN_SIZE_TEXT];
     zn_room_sizes(run, room, &model, &checkpoint);
-    if (room->options->keep > 0 && count_saves(room) == 0 && left < checkpoint)
+    if (room->settings->keep > 0 && count_saves(room) == 0 && left < checkpoint)
         zn_run_note(run, "%s: no room for a checkpoint, which a signal would ask for: it takes %s, %s are left", room->checkpoints,
                     zn_size_text((size_t)checkpoint, want), zn_size_text((size_t)left, have));
 }
@@ -187,7 +187,7 @@ static zn_status check_own(const struct zn_run *run, const struct zn_room *room,
         ZN_TRY(check_path(room->swap->paths[i], all, n_ranks, &left));
     if (zn_comm_rank(run->comm) != 0)
         return ZN_OK;
-    ZN_TRY(check_path(room->options->output, all, n_ranks, &left));
+    ZN_TRY(check_path(room->settings->output, all, n_ranks, &left));
     ZN_TRY(check_path(room->checkpoints, all, n_ranks, &left));
     note_signal(run, room, left);
     return ZN_OK;

@@ -5,7 +5,7 @@
 #include "train/run.h"
 
 struct zn_room {
-    const struct zn_train_options *options;
+    const struct zn_settings *settings;
     const struct zn_engine_options *engine;
     const char *checkpoints; /* their folder, there or not */
     int64_t first_step;

@@ -9,6 +9,7 @@
 #include "checkpoint/weights.h"
 #include "text/jsonl.h"
 #include "plan/fit.h"
+#include "settings/settings.h"
 #include "zinc/train.h"
 
 /* Units up to so many bytes stay gathered at stage 3. */
@@ -74,6 +75,9 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit);
 
 /* Sets the tier (-1: chosen) that none, cpu or nvme names; NULL leaves it. */
 zn_status zn_parse_tier(const char *flag, const char *name, int *tier);
+
+/* After the plan: sets the settings that it or the machine decided, as run.json and the comparison of ranks have them. */
+void zn_run_record(const struct zn_run *run, const struct zn_engine_options *engine, struct zn_settings *settings);
 
 /* Dry runs until the plan fits the limit; options says what was chosen. Not collective. */
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options,

@@ -48,15 +48,15 @@ static struct zn_run_state state_at(const zn_saving *s, int64_t step, int64_t n_
                                  .seq_len = setup->engine->seq_len,
                                  .data_hash = setup->data->hash,
                                  .packing = *setup->packing,
-                                 .truncate_rows = setup->options->truncate_rows,
-                                 .seed = setup->options->seed,
-                                 .shuffle = setup->options->shuffle,
+                                 .truncate_rows = setup->settings->truncate_rows,
+                                 .seed = (uint64_t)setup->settings->seed,
+                                 .shuffle = setup->settings->shuffle,
                                  .scale = setup->loss_scale->scale,
                                  .scale_step = setup->loss_scale->step,
                                  .last_overflow = setup->loss_scale->last_overflow,
                                  .patience = setup->loss_scale->patience,
-                                 .optimizer = setup->options->optimizer,
-                                 .precision = setup->options->precision};
+                                 .optimizer = setup->settings->optimizer,
+                                 .precision = setup->settings->precision};
 }
 
 static zn_status begin(zn_saving *s, int64_t step, int64_t n_skipped)
@@ -87,7 +87,7 @@ static void tell_and_prune(const zn_saving *s)
         run->listener.saved(run->listener.self, path, zn_clock_now(&run->clock) - s->begun);
         free(path);
     }
-    if (zn_checkpoints_prune(s->folder, s->setup.options->keep) != ZN_OK)
+    if (zn_checkpoints_prune(s->folder, s->setup.settings->keep) != ZN_OK)
         zn_run_note(run, "an old checkpoint stays: %s", zn_error_message());
 }
 
@@ -166,7 +166,7 @@ static zn_status save_now(zn_saving *s, int64_t step, int64_t n_skipped, bool be
 {
     *saved = ZN_OK;
     end_background(s);
-    if (step == s->last_saved || s->setup.options->keep == 0)
+    if (step == s->last_saved || s->setup.settings->keep == 0)
         return ZN_OK;
     ZN_TRY(begin(s, step, n_skipped));
     *saved = behind ? settle_behind(s) : publish(s, zn_save_settle(s->save));
@@ -177,10 +177,9 @@ static zn_status save_now(zn_saving *s, int64_t step, int64_t n_skipped, bool be
 static zn_status exchange_news(const zn_saving *s, struct news *news)
 {
     zn_comm *comm = s->setup.run->comm;
-    const struct zn_train_options *o = s->setup.options;
     int n_ranks = zn_comm_n_ranks(comm);
     struct news *all = calloc((size_t)n_ranks, sizeof *all);
-    struct news mine = {.signal = o->stop ? o->stop(o->stop_self) : 0,
+    struct news mine = {.signal = s->setup.stop ? s->setup.stop(s->setup.stop_self) : 0,
                         .settled = s->in_background && atomic_load(&s->settled)};
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
@@ -197,16 +196,16 @@ static zn_status exchange_news(const zn_saving *s, struct news *news)
 
 static bool is_due(const zn_saving *s, int64_t step)
 {
-    int64_t every = s->setup.options->checkpoint_every;
+    int64_t every = s->setup.settings->checkpoint_every;
     return every > 0 && step % every == 0;
 }
 
 zn_status zn_saving_after_step(zn_saving *s, int64_t step, int64_t n_skipped)
 {
-    const struct zn_train_options *o = s->setup.options;
+    const struct zn_settings *o = s->setup.settings;
     struct news news = {0};
     zn_status saved = ZN_OK;
-    if (o->stop || s->in_background)
+    if (s->setup.stop || s->in_background)
         ZN_TRY(exchange_news(s, &news));
     if (s->in_background && news.settled)
         end_background(s);
@@ -238,13 +237,13 @@ zn_status zn_saving_stop(zn_saving *s, int64_t step, int64_t n_skipped, zn_statu
         return zn_fail(why, "%s; no checkpoint of step %lld is saved: %s", cause, (long long)step, s->message);
     }
     return zn_fail(why, "%s; %s", cause,
-                   s->setup.options->keep > 0 ? "a checkpoint is saved: --resume goes on from there"
+                   s->setup.settings->keep > 0 ? "a checkpoint is saved: --resume goes on from there"
                                               : "nothing is saved, as --keep is 0");
 }
 
 zn_status zn_saving_end(zn_saving *s, int64_t step, int64_t n_skipped, zn_status *saved)
 {
-    if (is_due(s, step) || strcmp(s->setup.options->save, "all") == 0)
+    if (is_due(s, step) || strcmp(s->setup.settings->save, "all") == 0)
         return save_now(s, step, n_skipped, false, saved);
     *saved = ZN_OK;
     end_background(s);

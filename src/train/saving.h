@@ -10,12 +10,14 @@
 /* What a checkpoint is made of; borrowed for the life of the saving. */
 struct zn_saving_setup {
     struct zn_run *run;
-    const struct zn_train_options *options; /* resolved by the time they are used */
+    const struct zn_settings *settings; /* resolved by the time they are used */
     const struct zn_engine_options *engine;
     const struct zn_order *order;
     const struct zn_data *data; /* open by the time it is used */
     const char *const *packing; /* the same; of its examples, stream where there are none */
     zn_loss_scale *loss_scale;
+    int (*stop)(void *self); /* as of struct zn_train_options */
+    void *stop_self;
 };
 
 typedef struct zn_saving zn_saving;

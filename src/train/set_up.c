@@ -19,7 +19,7 @@ static void report_plan(const struct training *t, const struct zn_room *room)
     struct zn_plan_report report = {
         .architecture = run->model->architecture,
         .n_parameters = zn_model_n_elements(run->model),
-        .steps = t->options.steps,
+        .steps = t->settings.steps,
         .tokens_per_step =
             t->engine.micro_batch * t->engine.accumulate * t->engine.seq_len * zn_comm_n_ranks(run->comm),
         .memory_limit = run->memory_limit,
@@ -30,12 +30,12 @@ static void report_plan(const struct training *t, const struct zn_room *room)
         .process_bytes = zn_run_overhead(run, &t->engine),
         .ranks = zn_comm_n_ranks(run->comm),
         .stage = t->engine.stage,
-        .precision = t->options.precision,
+        .precision = t->settings.precision,
         .threads = run->threads,
         .isa = run->isa,
-        .checkpoint_every = t->options.checkpoint_every,
-        .keep = t->options.keep,
-        .saves_at_end = strcmp(t->options.save, "all") == 0,
+        .checkpoint_every = t->settings.checkpoint_every,
+        .keep = t->settings.keep,
+        .saves_at_end = strcmp(t->settings.save, "all") == 0,
     };
     zn_room_sizes(run, room, &report.model_bytes, &report.checkpoint_bytes);
     for (int tier = 0; tier < ZN_N_TIERS; tier++) {
@@ -59,12 +59,12 @@ static zn_status make_batches(struct training *t)
 
 static zn_status open_log(struct training *t)
 {
-    const struct zn_train_options *o = &t->options;
+    const struct zn_settings *o = &t->settings;
     int64_t resumed = zn_saving_resumed_step(t->saving);
     char *path = NULL;
-    if (!o->log)
+    if (!ZN_GIVEN(o, log))
         ZN_TRY(zn_path_join(o->output, "metrics.jsonl", &path));
-    const char *log = o->log ? o->log : path;
+    const char *log = path ? path : o->log;
     zn_status status = resumed >= 0 ? zn_metrics_continue(log, resumed, &t->metrics)
                                     : zn_metrics_create(log, &t->metrics);
     free(path);
@@ -72,9 +72,9 @@ static zn_status open_log(struct training *t)
 }
 
 /* Before any work: what is written at the end can be written. */
-static zn_status check_outputs(const struct zn_train_options *o)
+static zn_status check_outputs(const struct zn_settings *o)
 {
-    ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || o->resume));
+    ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || ZN_GIVEN(o, resume)));
     ZN_TRY(zn_output_check_file("--log", o->log, o->output));
     return zn_output_check_file("--trace", o->trace, o->output);
 }
@@ -82,7 +82,7 @@ static zn_status check_outputs(const struct zn_train_options *o)
 /* The model and the machine: no rank waits for another here. */
 static zn_status open_inputs(struct training *t)
 {
-    struct zn_train_options *o = &t->options;
+    struct zn_settings *o = &t->settings;
     struct zn_run *run = &t->run;
     t->engine.seq_len = o->seq_len;
     ZN_TRY(settings_resolve(t));
@@ -91,7 +91,7 @@ static zn_status open_inputs(struct training *t)
     ZN_TRY(zn_run_hold_files(run, o->model));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.seq_len));
     ZN_TRY(settings_resolve_model(t));
-    ZN_TRY(zn_run_measure(run, o->threads, o->memory_limit));
+    ZN_TRY(zn_run_measure(run, (int)o->threads, o->memory_limit));
     if (zn_comm_rank(run->comm) == 0)
         ZN_TRY(check_outputs(o));
     return make_batches(t);
@@ -102,7 +102,7 @@ static zn_status open_windows(struct training *t, const struct zn_data_options *
 {
     const struct zn_windows_options options = {.seq_len = t->engine.seq_len,
                                                .packing = t->packing,
-                                               .truncate = t->options.truncate_rows,
+                                               .truncate = t->settings.truncate_rows,
                                                .max_seq_len = t->run.model->max_positions,
                                                .what = what};
     ZN_TRY(zn_run_open_data(&t->run, from, data));
@@ -118,17 +118,17 @@ static zn_status open_windows(struct training *t, const struct zn_data_options *
 
 static zn_status open_data_from(struct training *t, const char *cache, bool may_encode)
 {
-    struct zn_train_options *o = &t->options;
-    struct zn_data_options from = {.folder = o->model, .paths = o->data, .n_paths = o->n_data, .cache = cache,
+    struct zn_settings *o = &t->settings;
+    struct zn_data_options from = {.folder = o->model, .paths = o->data.word, .n_paths = o->data.n, .cache = cache,
                                    .may_encode = may_encode, .packing = t->packing};
     ZN_TRY(open_windows(t, &from, "--data", &t->data, &t->windows));
     ZN_TRY(zn_packing_check(o->packing, o->truncate_rows, zn_windows_has_examples(t->windows)));
     t->packing_name = zn_packing_name(zn_windows_has_examples(t->windows) ? t->packing : ZN_PACKING_STREAM);
     ZN_TRY(settings_resolve_steps(t));
-    if (o->n_eval_data == 0)
+    if (o->eval_data.n == 0)
         return ZN_OK;
-    from.paths = o->eval_data;
-    from.n_paths = o->n_eval_data;
+    from.paths = o->eval_data.word;
+    from.n_paths = o->eval_data.n;
     return open_windows(t, &from, "--eval-data", &t->eval_data, &t->eval_windows);
 }
 
@@ -136,7 +136,7 @@ static zn_status open_data_from(struct training *t, const char *cache, bool may_
 static zn_status open_data(struct training *t, bool encodes)
 {
     char *cache;
-    const char *output = t->options.output;
+    const char *output = t->settings.output;
     if (encodes != (zn_comm_rank(t->run.comm) == 0))
         return ZN_OK;
     bool was_there = zn_folder_exists(output);
@@ -152,13 +152,13 @@ static zn_status open_data(struct training *t, bool encodes)
 
 static zn_status open_output(struct training *t, const struct zn_room *room)
 {
-    const struct zn_train_options *o = &t->options;
+    const struct zn_settings *o = &t->settings;
     if (zn_comm_rank(t->run.comm) != 0)
         return ZN_OK;
     report_plan(t, room);
     ZN_TRY(zn_folder_create(o->output));
     ZN_TRY(zn_saving_prepare(t->saving));
-    ZN_TRY(zn_output_write_run(o->output, &t->run, o, &t->engine, false));
+    ZN_TRY(zn_output_write_run(o->output, &t->run, o, false));
     return open_log(t);
 }
 
@@ -166,23 +166,25 @@ zn_status training_set_up(struct training *t)
 {
     zn_comm *comm = t->run.comm;
     ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
-    ZN_TRY(zn_agree_on_resume(&t->run, &t->options));
-    ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->options, &t->engine, &t->order, &t->data,
-                                                    &t->packing_name, &t->loss_scale},
+    ZN_TRY(zn_agree_on_resume(&t->run, &t->settings));
+    ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->settings, &t->engine, &t->order, &t->data, &t->packing_name,
+                                                    &t->loss_scale, t->options->stop, t->options->stop_self},
                           &t->saving));
     ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));
     if (zn_saving_is_done(t->saving))
         return ZN_OK;
-    ZN_TRY(zn_run_bind(&t->run, t->options.threads));
+    ZN_TRY(zn_run_bind(&t->run, (int)t->settings.threads));
     ZN_TRY(zn_agree_on_memory(&t->run));
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
-    ZN_TRY(zn_agree_on_run(&t->run, &t->options, &t->engine, &t->data, &t->eval_data));
-    const struct zn_swap_paths swap = {.paths = t->options.n_nvme_paths ? t->options.nvme_paths : &t->options.output,
-                                       .n_paths = t->options.n_nvme_paths ? t->options.n_nvme_paths : 1,
-                                       .allow_buffered = t->options.allow_buffered_swap};
+    zn_run_record(&t->run, &t->engine, &t->settings);
+    ZN_TRY(zn_agree_on_run(&t->run, &t->settings, &t->engine, &t->data, &t->eval_data));
+    const struct zn_words *paths = &t->settings.nvme_path;
+    const struct zn_swap_paths swap = {.paths = paths->n ? paths->word : &t->settings.output,
+                                       .n_paths = paths->n ? paths->n : 1,
+                                       .allow_buffered = t->settings.allow_buffered_swap};
     const struct zn_room room = zn_saving_room(t->saving, &swap);
     ZN_TRY(zn_room_check(&t->run, &room));
     ZN_TRY(zn_comm_agree(comm, open_output(t, &room)));
-    return zn_run_start(&t->run, &t->engine, &swap, t->options.seed);
+    return zn_run_start(&t->run, &t->engine, &swap, (uint64_t)t->settings.seed);
 }

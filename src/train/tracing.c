@@ -26,14 +26,14 @@ static void attach(const struct zn_run *run, zn_timeline *timeline)
 
 zn_status zn_tracing_begin(const struct training *t, zn_tracing **tracing)
 {
-    int64_t first = zn_saving_first_step(t->saving), last = t->options.steps - 1;
+    int64_t first = zn_saving_first_step(t->saving), last = t->settings.steps - 1;
     *tracing = NULL;
-    if (!t->options.trace || zn_comm_rank(t->run.comm) != 0)
+    if (!ZN_GIVEN(&t->settings, trace) || zn_comm_rank(t->run.comm) != 0)
         return ZN_OK;
     zn_tracing *new = calloc(1, sizeof *new);
     if (!new)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a time line");
-    *new = (zn_tracing){.run = &t->run, .path = t->options.trace, .step = first + WARM < last ? first + WARM : last};
+    *new = (zn_tracing){.run = &t->run, .path = t->settings.trace, .step = first + WARM < last ? first + WARM : last};
     zn_status status = zn_timeline_create(true, &new->timeline);
     if (status != ZN_OK) {
         free(new);

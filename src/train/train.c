@@ -99,7 +99,7 @@ static zn_status run_step(struct training *t, double lr, int64_t n_targets, stru
 /* Data that cannot be evaluated leave the engine as it is. */
 static zn_status evaluate_if_due(struct training *t, int64_t step, struct zn_step_report *report)
 {
-    const struct zn_train_options *o = &t->options;
+    const struct zn_settings *o = &t->settings;
     bool due = step == 0 || step == o->steps || (o->eval_every > 0 && step % o->eval_every == 0);
     if (!t->eval_windows || !due || t->failure != ZN_OK)
         return ZN_OK;
@@ -143,7 +143,7 @@ static void write_log(struct training *t, const struct zn_step_report *report)
 
 static void measure_memory(const struct training *t, struct zn_step_report *report)
 {
-    report->steps = t->options.steps;
+    report->steps = t->settings.steps;
     report->device_bytes = t->run.ledger.tier_peak[ZN_TIER_DEVICE];
     report->host_bytes = t->run.ledger.tier_peak[ZN_TIER_HOST];
     report->nvme_bytes = t->run.ledger.tier_peak[ZN_TIER_NVME];
@@ -161,7 +161,7 @@ static void report_step(struct training *t, struct zn_step_report *report)
 /* What the weights are worth before the first step, to hold the rest to. */
 static zn_status evaluate_at_start(struct training *t)
 {
-    struct zn_step_report report = {.step = 0, .steps = t->options.steps};
+    struct zn_step_report report = {.step = 0, .steps = t->settings.steps};
     if (!t->eval_windows || zn_saving_resumed_step(t->saving) >= 0)
         return ZN_OK;
     ZN_TRY(evaluate_if_due(t, 0, &report));
@@ -221,10 +221,10 @@ static zn_status compute_step(struct training *t, int64_t step, struct zn_verdic
 static zn_status write_output(struct training *t)
 {
     zn_status saved;
-    ZN_TRY(zn_saving_end(t->saving, t->options.steps, t->n_skipped, &saved));
+    ZN_TRY(zn_saving_end(t->saving, t->settings.steps, t->n_skipped, &saved));
     remember(t, saved);
     ZN_TRY(zn_engine_finish(t->run.engine));
-    return zn_output_write_model(t->options.output, &t->run);
+    return zn_output_write_model(t->settings.output, &t->run);
 }
 
 /* The log has the last step before a checkpoint of it is there, and its held-out loss in that same line later. */
@@ -239,7 +239,7 @@ static zn_status end_last_step(struct training *t, struct zn_step_report *report
 /* After the last step the weights are written first: whatever fails in the evaluation, they are there. */
 static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
 {
-    bool is_last = step + 1 == t->options.steps;
+    bool is_last = step + 1 == t->settings.steps;
     struct zn_verdict verdict;
     struct zn_step_report report = {0};
     zn_tracing_before(tracing, step);
@@ -257,7 +257,7 @@ static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
 
 static zn_status run_steps(struct training *t, zn_tracing *tracing)
 {
-    int64_t first = zn_saving_first_step(t->saving), steps = t->options.steps;
+    int64_t first = zn_saving_first_step(t->saving), steps = t->settings.steps;
     zn_saving_restore(t->saving, &t->n_skipped);
     for (int64_t step = first; step < steps; step++)
         ZN_TRY(one_step(t, step, tracing));
@@ -273,7 +273,7 @@ static zn_status run_steps(struct training *t, zn_tracing *tracing)
 static zn_status end_records(const struct training *t)
 {
     if (zn_comm_rank(t->run.comm) == 0)
-        ZN_TRY(zn_output_write_run(t->options.output, &t->run, &t->options, &t->engine, true));
+        ZN_TRY(zn_output_write_run(t->settings.output, &t->run, &t->settings, true));
     return t->log_failure[0] ? zn_fail_text(ZN_ERR_IO, t->log_failure) : ZN_OK;
 }
 
@@ -281,7 +281,7 @@ static zn_status end_records(const struct training *t)
 static zn_status end_run(struct training *t)
 {
     if (t->run.listener.end)
-        t->run.listener.end(t->run.listener.self, t->options.output);
+        t->run.listener.end(t->run.listener.self, t->settings.output);
     remember(t, zn_comm_agree(t->run.comm, end_records(t)));
     t->ends_alike = true;
     return t->failure == ZN_OK ? ZN_OK : zn_fail_text(t->failure, t->failure_text);
@@ -291,7 +291,7 @@ static zn_status end_run(struct training *t)
  * already, as they have a stop: so it is with all failures before there is a device. */
 static void tell_failure(const struct training *t, zn_status status)
 {
-    const struct zn_train_listener *listener = &t->options.listener;
+    const struct zn_train_listener *listener = &t->options->listener;
     if (status != ZN_ERR_INTERRUPTED && !t->ends_alike && t->run.device)
         zn_comm_abort(t->run.comm, status);
     if (listener->failed)
@@ -300,10 +300,10 @@ static void tell_failure(const struct training *t, zn_status status)
 
 zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm)
 {
-    struct training t = {.options = *options};
+    struct training t = {.options = options, .settings = options->settings};
     zn_tracing *tracing = NULL;
     zn_run_init(&t.run, comm, &options->listener);
-    t.run.rows = (struct zn_row_options){.map = options->map, .n_map = options->n_map};
+    t.run.rows = (struct zn_row_options){.map = t.settings.map.word, .n_map = t.settings.map.n};
     zn_status status = training_set_up(&t);
     bool is_done = status == ZN_OK && zn_saving_is_done(t.saving);
     if (status == ZN_OK && !is_done)

@@ -12,7 +12,8 @@
 #include "zero/precision.h"
 
 struct training {
-    struct zn_train_options options; /* with its defaults resolved */
+    const struct zn_train_options *options; /* as they were asked for */
+    struct zn_settings settings;            /* theirs, with what the run decides */
     struct zn_run run;
     struct zn_engine_options engine;
     struct zn_choices choices;
@@ -40,7 +41,7 @@ struct training {
 /* Everything up to the first step: all ranks succeed or none. Collective; blocks. */
 zn_status training_set_up(struct training *t);
 
-/* Options into what the engine, the planner and the schedule take: before the model is known, after it, and
+/* Settings into what the engine, the planner and the schedule take: before the model is known, after it, and
  * once the data is. */
 zn_status settings_resolve(struct training *t);
 zn_status settings_resolve_model(struct training *t);

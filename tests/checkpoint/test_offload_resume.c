@@ -33,22 +33,23 @@ static struct zn_train_options options_of(char *output, const char *name, const 
     struct zn_train_options o;
     snprintf(output, 128, "%s/%s", folder, name);
     zn_train_options_init(&o);
-    o.model = ZN_TEST_DATA "/parity/gpt2";
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.steps = 6;
-    o.micro_batch = 2;
-    o.seq_len = 16;
-    o.lr = 1e-3;
-    o.weight_decay = 0.1;
-    o.precision = "bf16";
-    o.output_dtype = "fp32";
-    o.stage = 3;
-    o.save = "all";
-    o.threads = 1;
-    o.allow_buffered_swap = true;
-    o.offload_optimizer = o.offload_param = o.offload_activations = tier;
+    ZN_SET(o, model, ZN_TEST_DATA "/parity/gpt2");
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, steps, 6);
+    ZN_SET(o, micro_batch, 2);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, lr, 1e-3);
+    ZN_SET(o, weight_decay, 0.1);
+    ZN_SET(o, precision, "bf16");
+    ZN_SET(o, output_dtype, "fp32");
+    ZN_SET(o, stage, 3);
+    ZN_SET(o, save, "all");
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, allow_buffered_swap, true);
+    ZN_SET(o, offload_optimizer, tier);
+    ZN_SET(o, offload_param, tier);
+    ZN_SET(o, offload_activations, tier);
     return o;
 }
 
@@ -79,22 +80,25 @@ static void assert_same(const char *a, const char *b)
 }
 
 /* Three steps in one tier, three more in another, against six in memory. */
-static void go_on(int n_ranks, const char *first, const char *then, int64_t delay)
+static void go_on(int n_ranks, const char *first, const char *then, bool is_delayed)
 {
     char whole[128], parts[128], name[32];
-    snprintf(name, sizeof name, "whole-%d-%d", n_ranks, (int)delay);
+    snprintf(name, sizeof name, "whole-%d-%d", n_ranks, is_delayed);
     struct zn_train_options o = options_of(whole, name, "none");
-    o.delayed_update = delay;
-    o.overwrite = true;
+    if (is_delayed)
+        ZN_SET(o, delayed_update, 1);
+    ZN_SET(o, overwrite, true);
     train(&o, n_ranks);
     o = options_of(parts, "parts", first);
-    o.delayed_update = delay;
-    o.overwrite = true;
-    o.steps = 3;
+    if (is_delayed)
+        ZN_SET(o, delayed_update, 1);
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, steps, 3);
     train(&o, n_ranks);
     o = options_of(parts, "parts", then);
-    o.delayed_update = delay;
-    o.resume = true;
+    if (is_delayed)
+        ZN_SET(o, delayed_update, 1);
+    ZN_SET(o, resume, NULL);
     train(&o, n_ranks);
     assert_same(whole, parts);
 }
@@ -103,9 +107,9 @@ static void a_run_goes_on_in_any_tier(void **state)
 {
     (void)state;
     for (int n_ranks = 1; n_ranks <= 3; n_ranks += 2) {
-        go_on(n_ranks, "nvme", "nvme", -1);
-        go_on(n_ranks, "nvme", "none", -1);
-        go_on(n_ranks, "cpu", "nvme", -1);
+        go_on(n_ranks, "nvme", "nvme", false);
+        go_on(n_ranks, "nvme", "none", false);
+        go_on(n_ranks, "cpu", "nvme", false);
     }
 }
 
@@ -115,9 +119,9 @@ static void a_delayed_update_goes_on(void **state)
 {
     (void)state;
     for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
-        go_on(n_ranks, "nvme", "nvme", 1);
-        go_on(n_ranks, "none", "nvme", 1);
-        go_on(n_ranks, "nvme", "none", 1);
+        go_on(n_ranks, "nvme", "nvme", true);
+        go_on(n_ranks, "none", "nvme", true);
+        go_on(n_ranks, "nvme", "none", true);
     }
 }
 

@@ -63,22 +63,21 @@ static struct zn_train_options new_options(const char *output, struct watch *wat
 {
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = GPT2;
-    o.data = data;
-    o.n_data = 1;
-    o.output = kept(output);
-    o.steps = 6;
-    o.micro_batch = 2;
-    o.seq_len = 16;
-    o.lr = 1e-3;
-    o.weight_decay = 0.1;
-    o.lr_schedule = "cosine";
-    o.warmup = 2;
-    o.precision = "fp32";
-    o.stage = 0;
-    o.threads = 1;
-    o.persist_below = 0;
-    o.save = "all";
+    ZN_SET(o, model, GPT2);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, kept(output));
+    ZN_SET(o, steps, 6);
+    ZN_SET(o, micro_batch, 2);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, lr, 1e-3);
+    ZN_SET(o, weight_decay, 0.1);
+    ZN_SET(o, lr_schedule, "cosine");
+    ZN_SET(o, warmup, 2);
+    ZN_SET(o, precision, "fp32");
+    ZN_SET(o, stage, 0);
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, persist_below, 0);
+    ZN_SET(o, save, "all");
     *watch = (struct watch){0};
     o.listener = (struct zn_train_listener){.self = watch, .note = hear_note, .saved = hear_saved};
     return o;
@@ -135,12 +134,19 @@ static void forget(const char *name)
     OK(zn_tree_remove(in_folder(name)));
 }
 
-/* All states of the run there. */
+/* All states of the run there; NULL: where the plan has them. */
 static void offload(struct zn_train_options *o, const char *tier)
 {
-    o->offload_optimizer = o->offload_gradients = tier;
-    o->offload_param = o->stage == 3 ? tier : NULL;
-    o->allow_buffered_swap = true;
+    ZN_SET(*o, allow_buffered_swap, true);
+    ZN_UNSET(*o, offload_optimizer);
+    ZN_UNSET(*o, offload_gradients);
+    ZN_UNSET(*o, offload_param);
+    if (!tier)
+        return;
+    ZN_SET(*o, offload_optimizer, tier);
+    ZN_SET(*o, offload_gradients, tier);
+    if (o->settings.stage == 3)
+        ZN_SET(*o, offload_param, tier);
 }
 
 /* A run of 6 steps, and one that ended at 3 and went on. --steps is the total, so the schedule must not depend on where
@@ -149,20 +155,20 @@ static void compare(const char *precision, int n_ranks, int stage, const char *t
 {
     struct watch watch;
     struct zn_train_options o = new_options("whole", &watch);
-    o.precision = precision;
-    o.model = strcmp(precision, "fp16") == 0 ? CALM : GPT2;
-    o.stage = stage;
+    ZN_SET(o, precision, precision);
+    ZN_SET(o, model, strcmp(precision, "fp16") == 0 ? CALM : GPT2);
+    ZN_SET(o, stage, stage);
     offload(&o, tier);
-    o.lr_schedule = "constant";
-    o.accumulate = 2;
+    ZN_SET(o, lr_schedule, "constant");
+    ZN_SET(o, accumulate, 2);
     OK(train_on_ranks(&o, n_ranks));
-    o.output = kept("parts");
-    o.steps = 3;
-    o.checkpoint_async = async;
-    o.checkpoint_every = 2;
+    ZN_SET(o, output, kept("parts"));
+    ZN_SET(o, steps, 3);
+    ZN_SET(o, checkpoint_async, async);
+    ZN_SET(o, checkpoint_every, 2);
     OK(train_on_ranks(&o, n_ranks));
-    o.resume = true;
-    o.steps = 6;
+    ZN_SET(o, resume, NULL);
+    ZN_SET(o, steps, 6);
     OK(train_on_ranks(&o, n_ranks));
     assert_non_null(strstr(watch.notes, "goes on from"));
     assert_same_run("whole", "parts");
@@ -176,26 +182,26 @@ static void compare_delayed(const char *precision, int n_ranks, int stage, const
     struct watch watch;
     size_t n = 0;
     struct zn_train_options o = new_options("whole", &watch);
-    o.precision = precision;
-    o.stage = stage;
+    ZN_SET(o, precision, precision);
+    ZN_SET(o, stage, stage);
     offload(&o, tier);
-    o.lr_schedule = "constant";
-    o.delayed_update = 1;
+    ZN_SET(o, lr_schedule, "constant");
+    ZN_SET(o, delayed_update, 1);
     OK(train_on_ranks(&o, n_ranks));
-    o.output = kept("parts");
-    o.steps = 4;
-    o.checkpoint_every = 3;
+    ZN_SET(o, output, kept("parts"));
+    ZN_SET(o, steps, 4);
+    ZN_SET(o, checkpoint_every, 3);
     OK(train_on_ranks(&o, n_ranks));
     char *text = read_in("parts/checkpoints/step-00000004/state.json", &n);
     assert_non_null(strstr(text, "\"pending\": {\"lr\": "));
     free(text);
-    o.resume = true;
-    o.steps = 6;
-    o.checkpoint_every = 0;
+    ZN_SET(o, resume, NULL);
+    ZN_SET(o, steps, 6);
+    ZN_SET(o, checkpoint_every, 0);
     OK(train_on_ranks(&o, n_ranks));
     assert_same_run("whole", "parts");
-    o.steps = 7;
-    o.delayed_update = -1;
+    ZN_SET(o, steps, 7);
+    ZN_UNSET(o, delayed_update);
     FAILS(train_on_ranks(&o, n_ranks), ZN_ERR_USAGE, "has an update of --delayed-update pending", "");
     forget("whole");
     forget("parts");
@@ -243,7 +249,7 @@ static void a_stopped_run_goes_on_with_its_schedule(void **state)
         o = new_options("stopped", &watch);
         stop_after(&o, &watch, at);
         assert_false(zn_file_exists(in_folder("stopped/model.safetensors")));
-        o.resume = true;
+        ZN_SET(o, resume, NULL);
         OK(train_on_ranks(&o, 1));
         assert_same_run("cosine", "stopped");
         forget("stopped");
@@ -266,15 +272,15 @@ static void the_loss_scale_goes_on(void **state)
     struct watch watch;
     for (int at = 0; at <= 40; at += IS_SANITIZED ? 20 : 8) {
         struct zn_train_options o = new_options(at ? "scale-parts" : "scale", &watch);
-        o.model = CALM;
-        o.precision = "fp16";
-        o.steps = 60;
-        o.loss_scale = 1e15;
-        o.loss_scale_window = 4;
-        o.keep = 1;
+        ZN_SET(o, model, CALM);
+        ZN_SET(o, precision, "fp16");
+        ZN_SET(o, steps, 60);
+        ZN_SET(o, loss_scale_init, 1e15);
+        ZN_SET(o, loss_scale_window, 4);
+        ZN_SET(o, keep, 1);
         if (at > 0) {
             stop_after(&o, &watch, at);
-            o.resume = true;
+            ZN_SET(o, resume, NULL);
         }
         OK(train_on_ranks(&o, 1));
         if (at == 0)
@@ -301,12 +307,12 @@ static void skipped_steps_go_on_being_counted(void **state)
     (void)state;
     struct watch watch;
     struct zn_train_options o = new_options("skipped", &watch);
-    o.steps = 40;
-    o.lr = 1e38;
-    o.lr_schedule = "constant";
-    o.warmup = 0;
+    ZN_SET(o, steps, 40);
+    ZN_SET(o, lr, 1e38);
+    ZN_SET(o, lr_schedule, "constant");
+    ZN_SET(o, warmup, 0);
     stop_after(&o, &watch, 5);
-    o.resume = true;
+    ZN_SET(o, resume, NULL);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_NUMERIC, "10 steps in a row were skipped", "the last (11)");
     forget("skipped");
 }
@@ -332,23 +338,23 @@ static void change_ranks(int from, int from_stage, const char *from_tier, int to
     struct watch watch;
     char copy[700];
     struct zn_train_options o = new_options("many", &watch);
-    o.precision = precision;
-    o.lr_schedule = "constant";
-    o.micro_batch = by_rows ? 12 / from : 1;
-    o.accumulate = by_rows ? 1 : 12 / from;
-    o.stage = from_stage;
+    ZN_SET(o, precision, precision);
+    ZN_SET(o, lr_schedule, "constant");
+    ZN_SET(o, micro_batch, by_rows ? 12 / from : 1);
+    ZN_SET(o, accumulate, by_rows ? 1 : 12 / from);
+    ZN_SET(o, stage, from_stage);
     offload(&o, from_tier);
-    o.steps = 3;
+    ZN_SET(o, steps, 3);
     OK(train_on_ranks(&o, from));
     snprintf(copy, sizeof copy, "cp -r '%s' '%s'", in_folder("many"), in_folder("other"));
     assert_int_equal(system(copy), 0);
-    o.resume = true;
-    o.steps = 4;
+    ZN_SET(o, resume, NULL);
+    ZN_SET(o, steps, 4);
     OK(train_on_ranks(&o, from));
-    o.output = kept("other");
-    o.micro_batch = by_rows ? 12 / to : 1;
-    o.accumulate = by_rows ? 1 : 12 / to;
-    o.stage = stage;
+    ZN_SET(o, output, kept("other"));
+    ZN_SET(o, micro_batch, by_rows ? 12 / to : 1);
+    ZN_SET(o, accumulate, by_rows ? 1 : 12 / to);
+    ZN_SET(o, stage, stage);
     offload(&o, tier);
     OK(train_on_ranks(&o, to));
     double want = loss_at("many", 4), got = loss_at("other", 4);
@@ -385,14 +391,14 @@ static void the_data_go_on_where_they_were(void **state)
     struct watch watch;
     size_t n = 0;
     struct zn_train_options o = new_options("data", &watch);
-    o.lr_schedule = "constant";
-    o.micro_batch = 4;
-    o.steps = 3;
+    ZN_SET(o, lr_schedule, "constant");
+    ZN_SET(o, micro_batch, 4);
+    ZN_SET(o, steps, 3);
     OK(train_on_ranks(&o, 3));
-    o.resume = true;
-    o.steps = 5;
-    o.micro_batch = 5;
-    o.stage = 0;
+    ZN_SET(o, resume, NULL);
+    ZN_SET(o, steps, 5);
+    ZN_SET(o, micro_batch, 5);
+    ZN_SET(o, stage, 0);
     OK(train_on_ranks(&o, 1));
     char *text = read_in("data/checkpoints/step-00000005/state.json", &n);
     assert_non_null(strstr(text, "\"consumed\": 46,"));
@@ -400,8 +406,8 @@ static void the_data_go_on_where_they_were(void **state)
     assert_non_null(strstr(watch.notes, "ranks changed since the checkpoint: 3 → 1"));
     free(text);
     /* One epoch is 137 windows: (137 - 46) / 7 steps are left. */
-    o.steps = -1;
-    o.micro_batch = 7;
+    ZN_UNSET(o, steps);
+    ZN_SET(o, micro_batch, 7);
     OK(train_on_ranks(&o, 1));
     assert_true(zn_folder_exists(in_folder("data/checkpoints/step-00000018")));
     forget("data");
@@ -412,21 +418,21 @@ static void only_the_newest_are_kept(void **state)
     (void)state;
     struct watch watch;
     struct zn_train_options o = new_options("keep", &watch);
-    o.checkpoint_every = 1;
-    o.keep = 3;
+    ZN_SET(o, checkpoint_every, 1);
+    ZN_SET(o, keep, 3);
     OK(train_on_ranks(&o, 2));
     assert_int_equal(watch.n_saved, 6);
     assert_int_equal(n_entries(in_folder("keep/checkpoints")), 3);
     assert_true(zn_folder_exists(in_folder("keep/checkpoints/step-00000004")));
     /* A run that is replaced leaves nothing that a later --resume could take. */
-    o.overwrite = true;
-    o.steps = 2;
-    o.checkpoint_every = 0;
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, steps, 2);
+    ZN_SET(o, checkpoint_every, 0);
     OK(train_on_ranks(&o, 1));
     assert_int_equal(n_entries(in_folder("keep/checkpoints")), 1);
-    o.keep = 0;
+    ZN_SET(o, keep, 0);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "--save all", "--keep 0");
-    o.save = "model";
+    ZN_SET(o, save, "model");
     OK(train_on_ranks(&o, 1));
     assert_int_equal(n_entries(in_folder("keep/checkpoints")), 0);
     forget("keep");
@@ -437,14 +443,14 @@ static void without_a_checkpoint_it_starts_fresh_and_says_so(void **state)
     (void)state;
     struct watch watch;
     struct zn_train_options o = new_options("fresh", &watch);
-    o.resume = true;
+    ZN_SET(o, resume, NULL);
     OK(train_on_ranks(&o, 2));
     assert_non_null(strstr(watch.notes, "holds no checkpoint to go on from"));
     /* Now there is one, and nothing is left to do. */
     OK(train_on_ranks(&o, 2));
     assert_non_null(strstr(watch.notes, "after step 6"));
     assert_int_equal(watch.n_saved, 1);
-    o.resume_from = kept("nowhere");
+    ZN_SET(o, resume, kept("nowhere"));
     FAILS(train_on_ranks(&o, 1), ZN_ERR_INPUT, "--resume=", "no whole checkpoint");
     forget("fresh");
 }
@@ -530,17 +536,17 @@ static void broken_checkpoints_are_passed_over_by_name(void **state)
                  {swap_in_older, "model.safetensors: damaged: tensor '", "wte.weight"}};
     struct watch watch;
     struct zn_train_options o = new_options("good", &watch);
-    o.steps = 8;
-    o.keep = 5;
-    o.checkpoint_every = 2;
+    ZN_SET(o, steps, 8);
+    ZN_SET(o, keep, 5);
+    ZN_SET(o, checkpoint_every, 2);
     OK(train_on_ranks(&o, 1));
     for (size_t i = 0; i < COUNT(cases); i++) {
         o = new_options("broken", &watch);
-        o.steps = 8;
-        o.checkpoint_every = 2;
+        ZN_SET(o, steps, 8);
+        ZN_SET(o, checkpoint_every, 2);
         stop_after(&o, &watch, 6);
         cases[i].damage();
-        o.resume = true;
+        ZN_SET(o, resume, NULL);
         OK(train_on_ranks(&o, 1));
         if (!strstr(watch.notes, cases[i].file) || !strstr(watch.notes, cases[i].what) ||
             !strstr(watch.notes, "passed over a broken checkpoint") || !strstr(watch.notes, "after step 4"))
@@ -562,15 +568,15 @@ static void broken_checkpoints_alone_are_not_begun_over(void **state)
     struct watch watch;
     for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
         struct zn_train_options o = new_options("broken", &watch);
-        o.steps = 8;
-        o.checkpoint_every = 6;
+        ZN_SET(o, steps, 8);
+        ZN_SET(o, checkpoint_every, 6);
         stop_after(&o, &watch, 6);
         lose_list();
-        o.resume = true;
+        ZN_SET(o, resume, NULL);
         FAILS(train_on_ranks(&o, n_ranks), ZN_ERR_INPUT, "none of the 1 checkpoints in", "--overwrite");
         assert_non_null(strstr(watch.notes, "manifest.json: cannot open"));
-        o.resume = false;
-        o.overwrite = true;
+        ZN_UNSET(o, resume);
+        ZN_SET(o, overwrite, true);
         OK(train_on_ranks(&o, n_ranks));
         forget("broken");
     }
@@ -598,7 +604,7 @@ static void a_later_format_is_refused(void **state)
     OK(zn_contents_add(&c, in_folder("later/checkpoints/step-00000006"), "state.json"));
     OK(zn_contents_write(&c, in_folder("later/checkpoints/step-00000006"), "manifest.json"));
     zn_contents_fini(&c);
-    o.resume = true;
+    ZN_SET(o, resume, NULL);
     FAILS(train_on_ranks(&o, 2), ZN_ERR_UNSUPPORTED, "state.json", "format 9; this version reads format 2");
     forget("later");
 }
@@ -612,26 +618,25 @@ static void what_must_match_is_refused_by_name(void **state)
     struct watch watch;
     struct zn_train_options good = new_options("match", &watch), o;
     OK(train_on_ranks(&good, 1));
-    good.resume = true;
-    good.steps = 8;
+    ZN_SET(good, resume, NULL);
+    ZN_SET(good, steps, 8);
     o = good;
-    o.seed = 2;
+    ZN_SET(o, seed, 2);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "was made with --seed 1", "this run has 2");
     o = good;
-    o.seq_len = 8;
+    ZN_SET(o, seq_len, 8);
     FAILS(train_on_ranks(&o, 2), ZN_ERR_USAGE, "was made with --seq-len 16", "this run has 8");
     o = good;
-    o.shuffle = false;
+    ZN_SET(o, shuffle, false);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "was made with shuffled data", "");
     o = good;
-    o.optimizer = "sgd";
+    ZN_SET(o, optimizer, "sgd");
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "--optimizer adamw", "sgd");
     o = good;
-    o.model = QWEN3;
+    ZN_SET(o, model, QWEN3);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "is of another model than --model", "it has \"");
     o = good;
-    o.data = other_data;
-    o.n_data = 2;
+    ZN_SET_WORDS(o, data, other_data, 2);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "the data have 274 windows", "had 137");
     size_t n = 0;
     char *tokens = slurp(ZN_TEST_DATA "/parity", "tokens.bin", &n);
@@ -639,13 +644,13 @@ static void what_must_match_is_refused_by_name(void **state)
     const char *const changed[] = {make_file("changed.bin", tokens, n)};
     free(tokens);
     o = good;
-    o.data = changed;
+    ZN_SET_WORDS(o, data, changed, 1);
     FAILS(train_on_ranks(&o, 2), ZN_ERR_USAGE, "the data are as many as those of", "but not the same");
     o = good;
-    o.steps = 5;
+    ZN_SET(o, steps, 5);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "--steps 5", "has 6 behind it");
     o = good;
-    o.overwrite = true;
+    ZN_SET(o, overwrite, true);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "--resume and --overwrite", "");
     OK(train_on_ranks(&good, 1));
     forget("match");
@@ -656,17 +661,17 @@ static void going_back_needs_another_folder(void **state)
     (void)state;
     struct watch watch;
     struct zn_train_options o = new_options("forth", &watch);
-    o.checkpoint_every = 2;
+    ZN_SET(o, checkpoint_every, 2);
     OK(train_on_ranks(&o, 1));
-    o.resume = true;
-    o.resume_from = kept("forth/checkpoints/step-00000004");
+    ZN_SET(o, resume, NULL);
+    ZN_SET(o, resume, kept("forth/checkpoints/step-00000004"));
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "holds a later checkpoint, step-00000006", "give another folder");
-    o.output = kept("back");
+    ZN_SET(o, output, kept("back"));
     OK(train_on_ranks(&o, 1));
     assert_same_file("forth/model.safetensors", "back/model.safetensors");
     /* A run's folder stands for its newest. */
-    o.output = kept("third");
-    o.resume_from = kept("forth");
+    ZN_SET(o, output, kept("third"));
+    ZN_SET(o, resume, kept("forth"));
     OK(train_on_ranks(&o, 2));
     assert_same_file("forth/model.safetensors", "third/model.safetensors");
     forget("forth");
@@ -681,14 +686,14 @@ static void two_runs_in_one_folder_are_refused(void **state)
     int lock;
     bool is_locked;
     struct zn_train_options o = new_options("locked", &watch);
-    o.keep = 1;
+    ZN_SET(o, keep, 1);
     OK(train_on_ranks(&o, 1));
     OK(zn_output_lock(in_folder("locked"), &lock, &is_locked));
     assert_true(is_locked);
-    o.resume = true;
+    ZN_SET(o, resume, NULL);
     FAILS(train_on_ranks(&o, 2), ZN_ERR_USAGE, "another run is writing to this folder: process ", "locked");
-    o.resume = false;
-    o.overwrite = true;
+    ZN_UNSET(o, resume);
+    ZN_SET(o, overwrite, true);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "another run is writing to this folder: process ", "locked");
     close(lock);
     assert_true(zn_folder_exists(in_folder("locked/checkpoints/step-00000006")));
@@ -696,8 +701,8 @@ static void two_runs_in_one_folder_are_refused(void **state)
     OK(zn_folder_create(in_folder("locked/checkpoints/.tmp-step-00000009-77")));
     make_text("locked/checkpoints/.tmp-step-00000009-77/model.safetensors", "half");
     make_text("locked/.model.safetensors.77-0.tmp", "half");
-    o.overwrite = false;
-    o.resume = true;
+    ZN_SET(o, overwrite, false);
+    ZN_SET(o, resume, NULL);
     OK(train_on_ranks(&o, 1));
     assert_int_equal(n_entries(in_folder("locked/checkpoints")), 1);
     assert_false(zn_file_exists(in_folder("locked/.model.safetensors.77-0.tmp")));
@@ -710,11 +715,11 @@ static void the_model_of_a_run_is_not_one_of_its_checkpoints(void **state)
     struct watch watch;
     struct zn_train_options o = new_options("own", &watch);
     OK(train_on_ranks(&o, 1));
-    o.model = kept("own/checkpoints/step-00000006");
-    o.overwrite = true;
+    ZN_SET(o, model, kept("own/checkpoints/step-00000006"));
+    ZN_SET(o, overwrite, true);
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "is a checkpoint of --output", "give another");
-    assert_true(zn_folder_exists(o.model));
-    o.output = kept("other");
+    assert_true(zn_folder_exists(o.settings.model));
+    ZN_SET(o, output, kept("other"));
     OK(train_on_ranks(&o, 1));
     forget("own");
     forget("other");
@@ -731,7 +736,7 @@ static void the_log_is_cut_back(void **state)
     FILE *f = fopen(in_folder("log/metrics.jsonl"), "a");
     fputs("{\"step\":4,\"loss\":1,\"grad_norm\":1,\"lr\":0}\n{\"step\":5,\"lo", f);
     fclose(f);
-    o.resume = true;
+    ZN_SET(o, resume, NULL);
     OK(train_on_ranks(&o, 1));
     char *after = losses_of(in_folder("log"));
     assert_memory_equal(after, before, strlen(before));

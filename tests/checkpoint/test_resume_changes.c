@@ -22,15 +22,14 @@ static struct zn_train_options new_options(void)
 {
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = model;
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.steps = 2;
-    o.seq_len = 16;
-    o.precision = "fp16";
-    o.threads = 1;
-    o.checkpoint_every = 1;
+    ZN_SET(o, model, model);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, steps, 2);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, precision, "fp16");
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, checkpoint_every, 1);
     o.listener = (struct zn_train_listener){.note = hear_note};
     return o;
 }
@@ -39,8 +38,8 @@ static struct zn_train_options more_steps(void)
 {
     struct zn_train_options o = new_options();
     notes[0] = '\0';
-    o.resume = true;
-    o.steps = 3;
+    ZN_SET(o, resume, NULL);
+    ZN_SET(o, steps, 3);
     return o;
 }
 
@@ -102,14 +101,13 @@ static void changed_flags_are_said_by_name(void **state)
     assert_null(strstr(strstr(notes, "changed since") + 1, "changed since")); /* and nothing else */
 
     o = more_steps();
-    o.steps = 4;
-    o.freeze = frozen;
-    o.n_freeze = 2;
-    o.delayed_update = 40;
-    o.loss_scale_window = 7;
-    o.hysteresis = 5;
-    o.loss_scale_min = 4;
-    o.output_dtype = "bf16";
+    ZN_SET(o, steps, 4);
+    ZN_SET_WORDS(o, freeze, frozen, 2);
+    ZN_SET(o, delayed_update, 40);
+    ZN_SET(o, loss_scale_window, 7);
+    ZN_SET(o, hysteresis, 5);
+    ZN_SET(o, loss_scale_min, 4);
+    ZN_SET(o, output_dtype, "bf16");
     OK(train_on_ranks(&o, 1));
     heard("--resume: --freeze changed since the checkpoint: none → *.bias transformer.wte.*\n");
     heard("--resume: --delayed-update changed since the checkpoint: off → 40\n");
@@ -119,12 +117,11 @@ static void changed_flags_are_said_by_name(void **state)
     heard("--resume: --output-dtype changed since the checkpoint: fp32 → bf16\n");
 
     o = more_steps();
-    o.steps = 5;
-    o.delayed_update = 40;
-    o.dynamic_loss_scale = false;
-    o.loss_scale = 512;
-    o.lr = 3e-5;
-    o.min_lr = 0;
+    ZN_SET(o, steps, 5);
+    ZN_SET(o, delayed_update, 40);
+    ZN_SET(o, loss_scale, "512");
+    ZN_SET(o, lr, 3e-5);
+    ZN_SET(o, min_lr, 0);
     OK(train_on_ranks(&o, 1));
     heard("--resume: --freeze changed since the checkpoint: *.bias transformer.wte.* → none\n");
     heard("--resume: --loss-scale changed since the checkpoint: dynamic → 512\n");
@@ -142,7 +139,7 @@ static void another_text_of_the_same_config_goes_on(void **state)
     replace("model/config.json", "\"vocab_size\": 101,", "\"vocab_size\": 101.0, \"model_type\": \"gpt2\",");
     replace("model/config.json", "\"torch_dtype\": \"float32\"", "\"dtype\": \"float32\"");
     struct zn_train_options o = more_steps();
-    o.steps = 6;
+    ZN_SET(o, steps, 6);
     OK(train_on_ranks(&o, 2));
     heard("goes on from");
 }
@@ -151,7 +148,7 @@ static void another_model_is_refused_by_its_first_key(void **state)
 {
     (void)state;
     struct zn_train_options o = more_steps();
-    o.steps = 7;
+    ZN_SET(o, steps, 7);
     replace("model/config.json", "\"layer_norm_epsilon\": 1e-05,", "\"layer_norm_epsilon\": 0.001,");
     FAILS(train_on_ranks(&o, 1), ZN_ERR_USAGE, "is of another model than --model",
           "it has \"layer_norm_epsilon\": 1e-5, the other has 0.001");

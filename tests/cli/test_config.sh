@@ -145,7 +145,7 @@ for key in n mpirun config; do
     says "{\"zinc\": {\"$key\": 2}}" "bad.json: zinc.$key: -"
     grep -q 'belongs to the command line$' err || fail "$key: $(cat err)"
 done
-says '{"zinc": {"loss-scale": -1}}' "--loss-scale: '-1' is neither dynamic nor a positive number"
+says '{"zinc": {"loss-scale": -1}}' "bad.json: zinc.loss-scale: '-1' is neither dynamic nor a number in [1e-30, 1e38]"
 for key in train_batch_size zero_optimization fp16 optimizer; do
     says "{\"$key\": {}, \"zinc\": {}}" "--config bad.json: has '$key': DeepSpeed configuration: not in this build"
     says "{\"my_key\": 1, \"$key\": 8}" "--config bad.json: has '$key': DeepSpeed configuration: not in this build"

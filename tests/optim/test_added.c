@@ -56,25 +56,27 @@ static struct zn_train_options options_of(char output[128], const char *name, co
     struct zn_train_options o;
     snprintf(output, 128, "%s/%s", folder, name);
     zn_train_options_init(&o);
-    o.model = ZN_TEST_DATA "/parity/gpt2";
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.overwrite = true;
-    o.steps = 4;
-    o.seq_len = 16;
-    o.lr = 1e-3;
-    o.weight_decay = 0.1;
-    o.optimizer = "twofold";
-    o.momentum = 0.5;
-    o.precision = precision;
-    o.output_dtype = "fp32";
-    o.reduce = "every";
-    o.save = "all";
-    o.threads = 1;
-    o.stage = 0;
-    o.allow_buffered_swap = true;
-    o.offload_optimizer = o.offload_param = o.offload_gradients = o.offload_activations = "none";
+    ZN_SET(o, model, ZN_TEST_DATA "/parity/gpt2");
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, steps, 4);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, lr, 1e-3);
+    ZN_SET(o, weight_decay, 0.1);
+    ZN_SET(o, optimizer, "twofold");
+    ZN_SET(o, momentum, 0.5);
+    ZN_SET(o, precision, precision);
+    ZN_SET(o, output_dtype, "fp32");
+    ZN_SET(o, reduce, "every");
+    ZN_SET(o, save, "all");
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, stage, 0);
+    ZN_SET(o, allow_buffered_swap, true);
+    ZN_SET(o, offload_optimizer, "none");
+    ZN_SET(o, offload_param, "none");
+    ZN_SET(o, offload_gradients, "none");
+    ZN_SET(o, offload_activations, "none");
     return o;
 }
 
@@ -115,12 +117,12 @@ static void trains_alike_everywhere(const char *precision)
         train(&o, n_ranks);
         for (int stage = 1; stage <= 3; stage++) {
             o = options_of(output, "other", precision);
-            o.stage = stage;
+            ZN_SET(o, stage, stage);
             train(&o, n_ranks);
             assert_same(base, output);
-            o.offload_optimizer = "nvme";
-            o.offload_gradients = stage >= 2 ? "nvme" : "none";
-            o.offload_param = stage == 3 ? "nvme" : "none";
+            ZN_SET(o, offload_optimizer, "nvme");
+            ZN_SET(o, offload_gradients, stage >= 2 ? "nvme" : "none");
+            ZN_SET(o, offload_param, stage == 3 ? "nvme" : "none");
             train(&o, n_ranks);
             assert_same(base, output);
         }
@@ -145,14 +147,14 @@ static void goes_on_from_its_checkpoint(void **state)
         train(&o, n_ranks);
         for (int first = 0; first < 2; first++) {
             o = options_of(parts, "parts", "bf16");
-            o.stage = 2;
-            o.steps = 2;
-            o.offload_optimizer = tiers[first];
+            ZN_SET(o, stage, 2);
+            ZN_SET(o, steps, 2);
+            ZN_SET(o, offload_optimizer, tiers[first]);
             train(&o, n_ranks);
-            o.steps = 4;
-            o.resume = true;
-            o.overwrite = false;
-            o.offload_optimizer = tiers[!first];
+            ZN_SET(o, steps, 4);
+            ZN_SET(o, resume, NULL);
+            ZN_SET(o, overwrite, false);
+            ZN_SET(o, offload_optimizer, tiers[!first]);
             train(&o, n_ranks);
             assert_same(whole, parts);
         }
@@ -184,7 +186,7 @@ static void its_states_have_its_names_and_sizes(void **state)
     assert_int_equal(n_named(output, ".square\""), n_params);
     double parameters = last_number(output, "parameters");
     assert_true(last_number(output, "optimizer") == 3 * parameters);
-    o.optimizer = "adamw";
+    ZN_SET(o, optimizer, "adamw");
     train(&o, 1);
     assert_true(last_number(output, "optimizer") == 2 * parameters);
     assert_int_equal(n_named(output, ".velocity\""), 0);
@@ -196,18 +198,18 @@ static void states_that_are_not_there_are_told(void **state)
     (void)state;
     char output[128];
     struct zn_train_options o = options_of(output, "other", "fp32");
-    o.optimizer = "sgd";
-    o.momentum = 0;
-    o.steps = 2;
+    ZN_SET(o, optimizer, "sgd");
+    ZN_SET(o, momentum, 0);
+    ZN_SET(o, steps, 2);
     train(&o, 1);
-    o.overwrite = false;
-    o.resume = true;
-    o.steps = 4;
-    o.momentum = 0.9;
+    ZN_SET(o, overwrite, false);
+    ZN_SET(o, resume, NULL);
+    ZN_SET(o, steps, 4);
+    ZN_SET(o, momentum, 0.9);
     assert_int_equal(train_on_ranks(&o, 1), ZN_ERR_USAGE);
     assert_non_null(strstr(zn_error_message(), "has no exp_avg"));
     assert_non_null(strstr(zn_error_message(), "sgd with --momentum"));
-    o.optimizer = "twofold";
+    ZN_SET(o, optimizer, "twofold");
     assert_int_equal(train_on_ranks(&o, 1), ZN_ERR_USAGE);
     assert_non_null(strstr(zn_error_message(), "--optimizer sgd, this run has twofold"));
 }

@@ -59,14 +59,12 @@ static struct zn_eval_options options_of(const char *model)
 {
     struct zn_eval_options o;
     zn_eval_options_init(&o);
-    o.model = model;
-    o.data = data;
-    o.n_data = 1;
-    o.seq_len = 32;
-    o.threads = 1;
-    o.nvme_paths = paths;
-    o.n_nvme_paths = 1;
-    o.allow_buffered_swap = true;
+    ZN_SET(o, model, model);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, seq_len, 32);
+    ZN_SET(o, threads, 1);
+    ZN_SET_WORDS(o, nvme_path, paths, 1);
+    ZN_SET(o, allow_buffered_swap, true);
     return o;
 }
 
@@ -80,7 +78,7 @@ static void the_loss_does_not_depend_on_places_and_ranks(void **state)
         struct zn_eval_result want = evaluate(&o, 1);
         for (int n_ranks = 1; n_ranks <= MOST_RANKS; n_ranks++) {
             for (int t = 0; t < 3; t++) {
-                o.offload_param = tiers[t];
+                ZN_SET(o, offload_param, tiers[t]);
                 struct zn_eval_result got = evaluate(&o, n_ranks);
                 assert_int_equal(got.windows, want.windows);
                 assert_int_equal(got.tokens, want.tokens);
@@ -97,10 +95,10 @@ static void what_cannot_be_is_refused(void **state)
     (void)state;
     struct zn_eval_result result;
     struct zn_eval_options o = options_of(ZN_TEST_DATA "/parity/gpt2");
-    o.offload_param = "disk";
-    FAILS(zn_eval(&o, &result), ZN_ERR_USAGE, "--offload-param", "none, cpu, nvme");
-    o.offload_param = NULL;
-    o.memory_limit = 1 << 20;
+    ZN_SET(o, offload_param, "disk");
+    FAILS(zn_eval(&o, &result), ZN_ERR_USAGE, "--offload-param", "none cpu nvme");
+    ZN_UNSET(o, offload_param);
+    ZN_SET(o, memory_limit, 1 << 20);
     FAILS(zn_eval(&o, &result), ZN_ERR_MEMORY, "at the least", "the limit is 1.00 MiB");
 }
 

@@ -48,14 +48,14 @@ static struct zn_train_options new_options(const char *output, struct heard *hea
 {
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = MODEL;
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.steps = STEPS;
-    o.micro_batch = o.accumulate = 2;
-    o.seq_len = 16;
-    o.threads = 1;
+    ZN_SET(o, model, MODEL);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, steps, STEPS);
+    ZN_SET(o, micro_batch, 2);
+    ZN_SET(o, accumulate, 2);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, threads, 1);
     o.listener = (struct zn_train_listener){.self = heard, .plan = hear_plan, .step = hear_step, .note = hear_note};
     return o;
 }
@@ -91,16 +91,15 @@ static void evaluation_counts_its_windows(void **state)
     struct zn_eval_options o;
     struct zn_eval_result one, three;
     zn_eval_options_init(&o);
-    o.model = MODEL;
-    o.data = data;
-    o.n_data = 1;
-    o.seq_len = 16;
-    o.threads = 1;
+    ZN_SET(o, model, MODEL);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, threads, 1);
     OK(zn_eval(&o, &one));
     assert_int_equal(one.windows, (2200 - 1) / 16);
     assert_int_equal(one.tokens, one.windows * 16);
     assert_true(fabs(one.perplexity - exp(one.loss)) <= 1e-12 * one.perplexity);
-    o.micro_batch = 3; /* does not divide the windows: the rest counts for nothing */
+    ZN_SET(o, micro_batch, 3); /* does not divide the windows: the rest counts for nothing */
     OK(zn_eval(&o, &three));
     assert_int_equal(three.windows, one.windows);
     assert_true(fabs(three.loss - one.loss) <= 1e-6 * one.loss);
@@ -111,10 +110,10 @@ static void a_failure_leaves_the_text_of_its_cause(void **state)
     (void)state;
     struct heard heard = {0};
     struct zn_train_options o = new_options(in_folder("failed"), &heard);
-    o.model = in_folder("nowhere");
+    ZN_SET(o, model, in_folder("nowhere"));
     FAILS(zn_train(&o), ZN_ERR_IO, "nowhere/config.json", "No such file");
-    o.model = MODEL;
-    o.optimizer = "lion";
+    ZN_SET(o, model, MODEL);
+    ZN_SET(o, optimizer, "lion");
     FAILS(zn_train(&o), ZN_ERR_USAGE, "--optimizer", "lion");
     assert_int_equal(heard.n_plans, 0);
 }
@@ -151,7 +150,8 @@ static void two_runs_in_one_process_leave_each_other_alone(void **state)
         alone[i].options = new_options(in_folder(name), &alone[i].heard);
         snprintf(name, sizeof name, "together%d", i);
         together[i].options = new_options(in_folder(name), &together[i].heard);
-        alone[i].options.seed = together[i].options.seed = (uint64_t)i + 1;
+        ZN_SET(alone[i].options, seed, i + 1);
+        ZN_SET(together[i].options, seed, i + 1);
         run_job(&alone[i]);
         OK(alone[i].status);
     }

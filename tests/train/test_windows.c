@@ -254,24 +254,24 @@ static void train_once(const char *model, int64_t seq_len, const char *rows, con
 {
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = model;
-    o.data = &rows;
-    o.n_data = 1;
-    o.output = output;
-    o.overwrite = true;
-    o.output_dtype = "fp32";
-    o.precision = "fp32";
-    o.steps = 1;
-    o.accumulate = n_windows;
-    o.seq_len = seq_len;
-    o.truncate_rows = true; /* GPT-2 has 40 positions */
-    o.packing = packing;
-    o.optimizer = "sgd";
-    o.lr = 1;
-    o.clip = 0;
-    o.threads = 1;
-    o.keep = 0;
-    o.byte_tokenizer = true;
+    ZN_SET(o, model, model);
+    ZN_SET_WORDS(o, data, &rows, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, output_dtype, "fp32");
+    ZN_SET(o, precision, "fp32");
+    ZN_SET(o, steps, 1);
+    ZN_SET(o, accumulate, n_windows);
+    ZN_SET(o, seq_len, seq_len);
+    ZN_SET(o, truncate_rows, true); /* GPT-2 has 40 positions */
+    if (packing)
+        ZN_SET(o, packing, packing);
+    ZN_SET(o, optimizer, "sgd");
+    ZN_SET(o, lr, 1);
+    ZN_SET(o, clip, 0);
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, keep, 0);
+    ZN_SET(o, byte_tokenizer, true);
     OK(zn_train(&o));
 }
 

@@ -48,22 +48,20 @@ static void train_frozen(const char *folder, const char *precision, int stage, i
 {
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = folder;
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.overwrite = true;
-    o.steps = 2;
-    o.seq_len = 16;
-    o.threads = 1;
-    o.precision = precision;
-    o.stage = stage;
-    o.recompute = 1;
-    o.prefetch_bytes = 0;
-    o.persist_below = 0;
-    o.keep = 0;
-    o.freeze = patterns;
-    o.n_freeze = n_patterns;
+    ZN_SET(o, model, folder);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, steps, 2);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, precision, precision);
+    ZN_SET(o, stage, stage);
+    ZN_SET(o, recompute, 1);
+    ZN_SET(o, prefetch_bytes, 0);
+    ZN_SET(o, persist_below, 0);
+    ZN_SET(o, keep, 0);
+    ZN_SET_WORDS(o, freeze, patterns, n_patterns);
     assert_int_equal(train_on_ranks(&o, n_ranks), ZN_OK);
 }
 

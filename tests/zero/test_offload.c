@@ -45,28 +45,29 @@ static struct zn_train_options plain(const char *model, const char *precision)
     struct zn_train_options o;
     snprintf(output, sizeof output, "%s/run", folder);
     zn_train_options_init(&o);
-    o.model = model;
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.overwrite = true;
-    o.steps = 3;
-    o.accumulate = 2;
-    o.seq_len = 16;
-    o.lr = 1e-3;
-    o.weight_decay = 0.1;
-    o.precision = precision;
-    o.output_dtype = "fp32";
-    o.reduce = "every";
-    o.stage = 3;
-    o.threads = 1;
-    o.shuffle = false;
-    o.prefetch_bytes = 16 * 1024;
-    o.persist_below = 0;
-    o.allow_buffered_swap = true; /* wherever the test's folder is */
-    o.keep = 0;
-    o.offload_optimizer = o.offload_param = o.offload_activations = "none";
-    o.tile_limit = 0;
+    ZN_SET(o, model, model);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, steps, 3);
+    ZN_SET(o, accumulate, 2);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, lr, 1e-3);
+    ZN_SET(o, weight_decay, 0.1);
+    ZN_SET(o, precision, precision);
+    ZN_SET(o, output_dtype, "fp32");
+    ZN_SET(o, reduce, "every");
+    ZN_SET(o, stage, 3);
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, shuffle, false);
+    ZN_SET(o, prefetch_bytes, 16 * 1024);
+    ZN_SET(o, persist_below, 0);
+    ZN_SET(o, allow_buffered_swap, true); /* wherever the test's folder is */
+    ZN_SET(o, keep, 0);
+    ZN_SET(o, offload_optimizer, "none");
+    ZN_SET(o, offload_param, "none");
+    ZN_SET(o, offload_activations, "none");
+    ZN_SET(o, tile_limit, 0);
     return o;
 }
 
@@ -80,8 +81,8 @@ static struct result run(const struct zn_train_options *o, int n_ranks)
     struct result r = {0};
     if (train_on_ranks(o, n_ranks) != ZN_OK)
         fail_msg("training failed: %s", zn_error_message());
-    r.losses = losses_of(o->output);
-    r.weights = slurp(o->output, "model.safetensors", &r.n_weights);
+    r.losses = losses_of(o->settings.output);
+    r.weights = slurp(o->settings.output, "model.safetensors", &r.n_weights);
     assert_non_null(r.losses);
     assert_non_null(r.weights);
     return r;
@@ -96,10 +97,11 @@ static void forget(struct result *r)
 /* Runs and compares with what is expected. */
 static void expect(const struct result *expected, const struct zn_train_options *o, int n_ranks)
 {
+    const struct zn_settings *s = &o->settings;
     struct result r = run(o, n_ranks);
     if (strcmp(r.losses, expected->losses) != 0)
-        fail_msg("%d ranks, %s, optimizer %s, parameters %s, activations %s:\n%s\nand not\n%s", n_ranks, o->precision,
-                 o->offload_optimizer, o->offload_param, o->offload_activations, r.losses, expected->losses);
+        fail_msg("%d ranks, %s, optimizer %s, parameters %s, activations %s:\n%s\nand not\n%s", n_ranks, s->precision,
+                 s->offload_optimizer, s->offload_param, s->offload_activations, r.losses, expected->losses);
     assert_int_equal(r.n_weights, expected->n_weights);
     assert_memory_equal(r.weights, expected->weights, r.n_weights);
     forget(&r);
@@ -114,9 +116,9 @@ static void every_tier(const char *model)
             struct result base = run(&o, n_ranks);
             int first = IS_SANITIZED ? 26 - 2 * (2 * (model == tied) + p) : 26;
             for (int i = first; i > 0; i -= IS_SANITIZED ? 8 : 1) {
-                o.offload_optimizer = tiers[i % 3];
-                o.offload_param = tiers[i / 3 % 3];
-                o.offload_activations = tiers[i / 9];
+                ZN_SET(o, offload_optimizer, tiers[i % 3]);
+                ZN_SET(o, offload_param, tiers[i / 3 % 3]);
+                ZN_SET(o, offload_activations, tiers[i / 9]);
                 expect(&base, &o, n_ranks);
             }
             forget(&base);
@@ -143,8 +145,8 @@ static void gradients_have_a_tier_of_their_own(void **state)
         struct zn_train_options o = plain(tied, "bf16");
         struct result base = run(&o, n_ranks);
         for (int i = 0; i < 9; i += IS_SANITIZED ? 2 : 1) {
-            o.offload_optimizer = tiers[i % 3];
-            o.offload_gradients = tiers[i / 3];
+            ZN_SET(o, offload_optimizer, tiers[i % 3]);
+            ZN_SET(o, offload_gradients, tiers[i / 3]);
             expect(&base, &o, n_ranks);
         }
         forget(&base);
@@ -156,10 +158,11 @@ static void sgd_with_and_without_momentum(void **state)
     (void)state;
     for (int momentum = 0; momentum < 2; momentum++) {
         struct zn_train_options o = plain(untied, "bf16");
-        o.optimizer = "sgd";
-        o.momentum = momentum * 0.9;
+        ZN_SET(o, optimizer, "sgd");
+        ZN_SET(o, momentum, momentum * 0.9);
         struct result base = run(&o, 2);
-        o.offload_optimizer = o.offload_param = "nvme";
+        ZN_SET(o, offload_optimizer, "nvme");
+        ZN_SET(o, offload_param, "nvme");
         expect(&base, &o, 2);
         forget(&base);
     }
@@ -195,12 +198,14 @@ static void tiles_change_nothing(void **state)
         write_tall(m ? "llama" : "gpt2", configs[m], path, sizeof path);
         for (int n_ranks = LEAST_RANKS; n_ranks <= MOST_RANKS; n_ranks++) {
             struct zn_train_options o = plain(path, precisions[n_ranks % 2]);
-            o.from_scratch = true;
+            ZN_SET(o, from_scratch, true);
             struct result base = run(&o, n_ranks);
-            o.tile_limit = 64 * 1024;
+            ZN_SET(o, tile_limit, 64 * 1024);
             expect(&base, &o, n_ranks);
-            o.prefetch_bytes = 0;
-            o.offload_optimizer = o.offload_param = o.offload_activations = "nvme";
+            ZN_SET(o, prefetch_bytes, 0);
+            ZN_SET(o, offload_optimizer, "nvme");
+            ZN_SET(o, offload_param, "nvme");
+            ZN_SET(o, offload_activations, "nvme");
             expect(&base, &o, n_ranks);
             forget(&base);
         }
@@ -214,19 +219,19 @@ static void the_host_cache_changes_nothing_but_traffic(void **state)
     char path[128];
     write_tall("cached", tall_llama, path, sizeof path);
     struct zn_train_options o = plain(path, "bf16");
-    o.from_scratch = true;
-    o.steps = 5; /* sweeps in both directions */
+    ZN_SET(o, from_scratch, true);
+    ZN_SET(o, steps, 5); /* sweeps in both directions */
     struct result base = run(&o, 1);
-    o.offload_optimizer = "nvme";
+    ZN_SET(o, offload_optimizer, "nvme");
     expect(&base, &o, 1);
-    double without = last_number(o.output, "nvme_write_bytes");
-    o.host_cache = 3 << 20;
+    double without = last_number(o.settings.output, "nvme_write_bytes");
+    ZN_SET(o, host_cache, 3 << 20);
     expect(&base, &o, 1);
-    assert_true(last_number(o.output, "nvme_write_bytes") < without);
-    o.host_cache = (size_t)1 << 40;
-    o.offload_gradients = "none";
+    assert_true(last_number(o.settings.output, "nvme_write_bytes") < without);
+    ZN_SET(o, host_cache, (size_t)1 << 40);
+    ZN_SET(o, offload_gradients, "none");
     expect(&base, &o, 1);
-    assert_true(last_number(o.output, "nvme_read_bytes") == 0 && last_number(o.output, "nvme_write_bytes") == 0);
+    assert_true(last_number(o.settings.output, "nvme_read_bytes") == 0 && last_number(o.settings.output, "nvme_write_bytes") == 0);
     forget(&base);
 }
 
@@ -235,12 +240,13 @@ static void frozen_parameters_stay_in_every_tier(void **state)
     (void)state;
     static const char *const patterns[] = {"*mlp.down_proj*", "*input_layernorm*"};
     struct zn_train_options o = plain(untied, "bf16");
-    o.freeze = patterns;
-    o.n_freeze = 2;
+    ZN_SET_WORDS(o, freeze, patterns, 2);
     for (int n_ranks = 1; n_ranks <= 2; n_ranks++) {
-        o.offload_optimizer = o.offload_param = "none";
+        ZN_SET(o, offload_optimizer, "none");
+        ZN_SET(o, offload_param, "none");
         struct result base = run(&o, n_ranks);
-        o.offload_optimizer = o.offload_param = "nvme";
+        ZN_SET(o, offload_optimizer, "nvme");
+        ZN_SET(o, offload_param, "nvme");
         expect(&base, &o, n_ranks);
         forget(&base);
     }
@@ -252,13 +258,17 @@ static void updates_in_backward_are_the_same(void **state)
     for (int n_ranks = LEAST_RANKS; n_ranks <= MOST_RANKS; n_ranks++) {
         for (int i = 0; i < 4; i += IS_SANITIZED ? 3 : 1) {
             struct zn_train_options o = plain(i % 2 ? tied : untied, precisions[i / 2]);
-            o.clip = 0;
+            ZN_SET(o, clip, 0);
             struct result base = run(&o, n_ranks);
-            o.optimizer_in_backward = true;
-            for (o.stage = n_ranks > 1; o.stage <= 3; o.stage++)
+            ZN_SET(o, optimizer_in_backward, true);
+            for (int stage = n_ranks > 1; stage <= 3; stage++) {
+                ZN_SET(o, stage, stage);
                 expect(&base, &o, n_ranks);
-            o.stage = 3;
-            o.offload_optimizer = o.offload_param = o.offload_activations = "nvme";
+            }
+            ZN_SET(o, stage, 3);
+            ZN_SET(o, offload_optimizer, "nvme");
+            ZN_SET(o, offload_param, "nvme");
+            ZN_SET(o, offload_activations, "nvme");
             expect(&base, &o, n_ranks);
             forget(&base);
         }
@@ -271,18 +281,22 @@ static void the_vertical_schedule_equals_reduce_last(void **state)
     for (int n_ranks = LEAST_RANKS; n_ranks <= MOST_RANKS; n_ranks++) {
         for (int i = 0; i < 4; i += IS_SANITIZED ? 3 : 1) {
             struct zn_train_options o = plain(i % 2 ? tied : untied, precisions[i / 2]);
-            o.accumulate = 3;
-            o.stage = 0;
-            o.reduce = "last";
+            ZN_SET(o, accumulate, 3);
+            ZN_SET(o, stage, 0);
+            ZN_SET(o, reduce, "last");
             struct result base = run(&o, n_ranks);
-            o.reduce = NULL;
-            o.schedule = "vertical";
-            for (o.stage = 0; o.stage <= 3; o.stage++)
+            ZN_UNSET(o, reduce);
+            ZN_SET(o, schedule, "vertical");
+            for (int stage = 0; stage <= 3; stage++) {
+                ZN_SET(o, stage, stage);
                 expect(&base, &o, n_ranks);
-            o.stage = 3;
-            o.offload_optimizer = o.offload_param = o.offload_activations = "nvme";
+            }
+            ZN_SET(o, stage, 3);
+            ZN_SET(o, offload_optimizer, "nvme");
+            ZN_SET(o, offload_param, "nvme");
+            ZN_SET(o, offload_activations, "nvme");
             expect(&base, &o, n_ranks);
-            o.clip = 0;
+            ZN_SET(o, clip, 0);
             forget(&base);
         }
     }
@@ -295,13 +309,13 @@ static void the_vertical_schedule_reads_parameters_once(void **state)
     double bytes[2];
     for (int i = 0; i < 2; i++) {
         struct zn_train_options o = plain(untied, "fp32");
-        o.reduce = NULL;
-        o.schedule = "vertical";
-        o.accumulate = i ? 4 : 2;
-        o.prefetch_bytes = 0;
-        o.offload_param = "nvme";
+        ZN_UNSET(o, reduce);
+        ZN_SET(o, schedule, "vertical");
+        ZN_SET(o, accumulate, i ? 4 : 2);
+        ZN_SET(o, prefetch_bytes, 0);
+        ZN_SET(o, offload_param, "nvme");
         struct result r = run(&o, 1);
-        bytes[i] = last_number(o.output, "nvme_read_bytes");
+        bytes[i] = last_number(o.settings.output, "nvme_read_bytes");
         forget(&r);
     }
     assert_true(bytes[0] > 0 && bytes[0] == bytes[1]);
@@ -312,14 +326,18 @@ static void delayed_updates_are_the_same_in_every_tier(void **state)
     (void)state;
     for (int n_ranks = IS_SANITIZED ? 3 : 1; n_ranks <= 3; n_ranks += 2) {
         struct zn_train_options o = plain(tied, "bf16");
-        o.steps = 5;
+        ZN_SET(o, steps, 5);
         struct result never = run(&o, n_ranks);
-        o.delayed_update = 2;
+        ZN_SET(o, delayed_update, 2);
         struct result base = run(&o, n_ranks);
         assert_string_not_equal(base.losses, never.losses);
-        for (o.stage = 0; o.stage < 3; o.stage++)
+        for (int stage = 0; stage < 3; stage++) {
+            ZN_SET(o, stage, stage);
             expect(&base, &o, n_ranks);
-        o.offload_optimizer = o.offload_param = "nvme";
+        }
+        ZN_SET(o, stage, 3);
+        ZN_SET(o, offload_optimizer, "nvme");
+        ZN_SET(o, offload_param, "nvme");
         expect(&base, &o, n_ranks);
         forget(&base);
         forget(&never);

@@ -101,23 +101,24 @@ static const char *const data[] = {ZN_TEST_DATA "/parity/tokens.bin"};
 
 static char *losses_with(const char *folder, bool is_dynamic, double scale, int stage, int n_ranks)
 {
+    char stays[32];
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = ZN_TEST_DATA "/parity/gpt2-calm";
-    o.data = data;
-    o.n_data = 1;
-    o.output = folder;
-    o.overwrite = true;
-    o.steps = 6;
-    o.seq_len = 16;
-    o.lr = 1e-3;
-    o.clip = 0.5;
-    o.precision = "fp16";
-    o.dynamic_loss_scale = is_dynamic;
-    o.loss_scale = scale;
-    o.loss_scale_window = 1;
-    o.stage = stage;
-    o.threads = 1;
+    ZN_SET(o, model, ZN_TEST_DATA "/parity/gpt2-calm");
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, folder);
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, steps, 6);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, lr, 1e-3);
+    ZN_SET(o, clip, 0.5);
+    ZN_SET(o, precision, "fp16");
+    snprintf(stays, sizeof stays, "%g", scale);
+    ZN_SET(o, loss_scale, is_dynamic ? "dynamic" : stays);
+    ZN_SET(o, loss_scale_init, scale);
+    ZN_SET(o, loss_scale_window, 1);
+    ZN_SET(o, stage, stage);
+    ZN_SET(o, threads, 1);
     assert_int_equal(train_on_ranks(&o, n_ranks), ZN_OK);
     return losses_of(folder);
 }

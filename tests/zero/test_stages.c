@@ -18,24 +18,23 @@ static struct zn_train_options options_of(const char *model, const char *precisi
 {
     struct zn_train_options o;
     zn_train_options_init(&o);
-    o.model = model;
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.overwrite = true;
-    o.steps = IS_SANITIZED ? 3 : 4;
-    o.micro_batch = 2;
-    o.seq_len = 16;
-    o.lr = 1e-3;
-    o.weight_decay = 0.1;
-    o.precision = precision;
-    o.output_dtype = "fp32";
-    o.stage = stage;
-    o.threads = 1;
-    o.shuffle = false;
-    o.prefetch_bytes = 16 * 1024;
-    o.persist_below = 0;
-    o.keep = 0;
+    ZN_SET(o, model, model);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, overwrite, true);
+    ZN_SET(o, steps, IS_SANITIZED ? 3 : 4);
+    ZN_SET(o, micro_batch, 2);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, lr, 1e-3);
+    ZN_SET(o, weight_decay, 0.1);
+    ZN_SET(o, precision, precision);
+    ZN_SET(o, output_dtype, "fp32");
+    ZN_SET(o, stage, stage);
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, shuffle, false);
+    ZN_SET(o, prefetch_bytes, 16 * 1024);
+    ZN_SET(o, persist_below, 0);
+    ZN_SET(o, keep, 0);
     return o;
 }
 
@@ -48,8 +47,8 @@ static struct result run(const struct zn_train_options *o, int n_ranks)
 {
     struct result r = {0};
     assert_int_equal(train_on_ranks(o, n_ranks), ZN_OK);
-    r.losses = losses_of(o->output);
-    r.weights = slurp(o->output, "model.safetensors", &r.n_weights);
+    r.losses = losses_of(o->settings.output);
+    r.weights = slurp(o->settings.output, "model.safetensors", &r.n_weights);
     assert_non_null(r.losses);
     assert_non_null(r.weights);
     return r;
@@ -84,9 +83,10 @@ static void compare_stages(const char *model, const char *precision, int n_ranks
     struct result base = {0};
     for (int stage = first; stage <= last; stage++) {
         struct zn_train_options o = options_of(model, precision, stage, folder);
-        o.accumulate = accumulate;
-        o.clip = clip;
-        o.reduce = reduce;
+        ZN_SET(o, accumulate, accumulate);
+        ZN_SET(o, clip, clip);
+        if (reduce)
+            ZN_SET(o, reduce, reduce);
         struct result r = run(&o, n_ranks);
         if (stage == first) {
             base = r;
@@ -160,9 +160,9 @@ static void prefetch_persistence_and_recompute_change_nothing(void **state)
         int recompute;
     } variants[] = {{0, 0, 0}, {1 << 20, 0, 1}, {0, 1 << 20, 1}, {1 << 14, 1 << 14, 0}};
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
-        o.prefetch_bytes = variants[i].prefetch;
-        o.persist_below = variants[i].persist;
-        o.recompute = variants[i].recompute;
+        ZN_SET(o, prefetch_bytes, variants[i].prefetch);
+        ZN_SET(o, persist_below, variants[i].persist);
+        ZN_SET(o, recompute, variants[i].recompute);
         struct result r = run(&o, 2);
         assert_same(&base, &r);
         forget(&r);
@@ -180,19 +180,19 @@ static void frozen_parameters_stay(void **state)
     char folder[] = "/tmp/zinc-stages-XXXXXX";
     assert_non_null(mkdtemp(folder));
     struct zn_train_options o = options_of(models[0], "fp32", 0, folder);
-    o.steps = 0;
+    ZN_SET(o, steps, 0);
     struct result initial = run(&o, 2), base = {0};
-    o.steps = 3;
-    o.freeze = all_but_norms;
-    o.n_freeze = 4;
-    for (o.stage = 0; o.stage <= 3; o.stage++) {
+    ZN_SET(o, steps, 3);
+    ZN_SET_WORDS(o, freeze, all_but_norms, 4);
+    for (int stage = 0; stage <= 3; stage++) {
+        ZN_SET(o, stage, stage);
         struct result r = run(&o, 2);
         size_t n_changed = 0;
         assert_int_equal(r.n_weights, initial.n_weights);
         for (size_t i = 0; i < r.n_weights; i += sizeof(float))
             n_changed += memcmp(r.weights + i, initial.weights + i, sizeof(float)) != 0;
         assert_in_range(n_changed, 1, 10 * 32); /* five norms with weight and bias of 32 */
-        if (o.stage == 0) {
+        if (stage == 0) {
             base = r;
             continue;
         }

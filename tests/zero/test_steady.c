@@ -94,16 +94,17 @@ static void resident_memory_does_not_grow(void **state)
     struct zn_train_options o;
     snprintf(output, sizeof output, "%s/run", folder);
     zn_train_options_init(&o);
-    o.model = MODEL;
-    o.data = data;
-    o.n_data = 1;
-    o.output = output;
-    o.steps = 200;
-    o.seq_len = 16;
-    o.threads = 1;
-    o.precision = "bf16";
-    o.allow_buffered_swap = true;
-    o.offload_optimizer = o.offload_param = o.offload_activations = "nvme";
+    ZN_SET(o, model, MODEL);
+    ZN_SET_WORDS(o, data, data, 1);
+    ZN_SET(o, output, output);
+    ZN_SET(o, steps, 200);
+    ZN_SET(o, seq_len, 16);
+    ZN_SET(o, threads, 1);
+    ZN_SET(o, precision, "bf16");
+    ZN_SET(o, allow_buffered_swap, true);
+    ZN_SET(o, offload_optimizer, "nvme");
+    ZN_SET(o, offload_param, "nvme");
+    ZN_SET(o, offload_activations, "nvme");
     assert_int_equal(train_on_ranks(&o, 1), ZN_OK);
     double early = resident_at(output, 10), late = resident_at(output, 200);
     if (late > early + 256 * 1024)

@@ -1,4 +1,4 @@
-/* Options from JSON: what each kind of option takes, who wins, and what is said about the rest. */
+/* Configuration files: what each kind of option takes, who wins, and what is said about the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,14 +8,14 @@
 
 #include <cmocka.h>
 
-#include "base/options_json.h"
+#include "settings/file.h"
 
 struct values {
-    bool quiet, loud;
-    int64_t steps;
+    bool quiet, loud, shuffle, again;
+    int64_t steps, level, delay;
     double lr;
     size_t limit;
-    const char *model, *scale, *stage, *resume, *delay;
+    const char *model, *scale, *stage, *resume;
     struct zn_words data, freeze;
 };
 
@@ -28,26 +28,28 @@ static const struct zn_option table[] = {
     {.name = "--lr", .kind = ZN_OPTION_DOUBLE, FIELD(lr), .value = "X", .range = "(0, 1]"},
     {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, FIELD(limit), .value = "SIZE"},
     {.name = "--model", .kind = ZN_OPTION_STRING, FIELD(model), .value = "DIR", .required = true},
-    {.name = "--scale", .kind = ZN_OPTION_STRING, FIELD(scale), .value = "X", .initial = "dynamic", .may_be_number = true},
+    {.name = "--scale", .kind = ZN_OPTION_NUMERIC, FIELD(scale), .value = "X", .initial = "dynamic", .choices = "dynamic",
+     .range = "(0, inf)"},
     {.name = "--stage", .kind = ZN_OPTION_CHOICE, FIELD(stage), .value = "N", .choices = "0 1 two", .not_yet = "3"},
     {.name = "--resume", .kind = ZN_OPTION_OPTIONAL, FIELD(resume), .value = "DIR"},
-    {.name = "--delay", .kind = ZN_OPTION_OPTIONAL, FIELD(delay), .value = "N", .may_be_number = true},
+    {.name = "--delay", .kind = ZN_OPTION_OPTIONAL_INT, FIELD(delay), .value = "N", .bare = "40", .range = "[0, inf)"},
+    {.name = "--level", .kind = ZN_OPTION_LEVEL, FIELD(level), .value = "N", .choices = "0 1 2"},
+    {.name = "--again", .kind = ZN_OPTION_SWITCH, FIELD(again), .value = "on|off", .choices = "on off"},
+    {.name = "--no-shuffle", .kind = ZN_OPTION_FLAG, FIELD(shuffle), .negates = true},
     {.name = "--data", .kind = ZN_OPTION_LIST, FIELD(data), .value = "PATH"},
     {.name = "--freeze", .kind = ZN_OPTION_LIST, FIELD(freeze), .value = "PATTERN"},
     {.name = "-n", .kind = ZN_OPTION_INT, FIELD(steps), .value = "N", .not_in_file = true},
     {.name = "--later", .kind = ZN_OPTION_FLAG, .not_built = true},
 };
 
-/* What the command's file holds. */
+/* What the command's file holds: the object of its flags. */
 static const char *file_text;
 
 static zn_status fill(struct zn_options *options, void *target)
 {
-    zn_json *root;
-    ZN_TRY(zn_json_load_buffer(file_text, strlen(file_text), "f.json", &root));
-    zn_status status = zn_options_set(options, target, root, "f.json", "zinc");
-    zn_json_destroy(root); /* nothing of it may be used from here on */
-    return status;
+    char text[1024]; /* nothing of it may be used when it is gone */
+    int n = snprintf(text, sizeof text, "{\"zinc\": %s}", file_text);
+    return zn_settings_load_text(options, target, "f.json", text, (size_t)n);
 }
 
 static const struct zn_command command = {
@@ -93,7 +95,8 @@ static void every_kind_takes_its_values(void **state)
     struct values v;
     struct zn_options o;
     accept("{\"quiet\": true, \"loud\": false, \"steps\": 1e3, \"lr\": 0.1, \"memory-limit\": \"2MiB\", \"model\": \"m\","
-           " \"scale\": 512, \"stage\": 1, \"resume\": \"d\", \"delay\": 40, \"data\": [\"a\", \"b\"], \"freeze\": \"x\"}",
+           " \"scale\": 512, \"stage\": 1, \"resume\": \"d\", \"delay\": 3, \"data\": [\"a\", \"b\"], \"freeze\": \"x\","
+           " \"level\": 2, \"again\": \"on\", \"no-shuffle\": true}",
            "", &v, &o);
     assert_true(v.quiet);
     assert_false(v.loud);
@@ -104,15 +107,23 @@ static void every_kind_takes_its_values(void **state)
     assert_string_equal(v.scale, "512");
     assert_string_equal(v.stage, "1");
     assert_string_equal(v.resume, "d");
-    assert_string_equal(v.delay, "40");
+    assert_int_equal(v.delay, 3);
+    assert_int_equal(v.level, 2);
+    assert_true(v.again);
+    assert_false(v.shuffle);
     assert_int_equal(v.data.n, 2);
     assert_string_equal(v.data.word[1], "b");
     assert_int_equal(v.freeze.n, 1);
     assert_string_equal(v.freeze.word[0], "x");
     zn_options_fini(&o, &v);
-    accept("{\"memory-limit\": 4096, \"stage\": \"two\", \"scale\": \"dynamic\"}", "--model m", &v, &o);
+    accept("{\"memory-limit\": 4096, \"stage\": \"two\", \"scale\": \"dynamic\", \"delay\": true, \"level\": \"1\", "
+           "\"again\": \"off\", \"no-shuffle\": false}", "--model m", &v, &o);
     assert_int_equal(v.limit, 4096);
     assert_string_equal(v.stage, "two");
+    assert_int_equal(v.delay, 40);
+    assert_int_equal(v.level, 1);
+    assert_false(v.again);
+    assert_true(v.shuffle);
     zn_options_fini(&o, &v);
 }
 
@@ -138,6 +149,8 @@ static void what_a_file_sets_counts_as_given(void **state)
     struct zn_options o;
     accept("{\"steps\": 7, \"resume\": true, \"delay\": false, \"quiet\": false}", "--model m", &v, &o);
     assert_true(zn_options_given(&o, "--steps"));
+    assert_int_equal(o.given[2], ZN_GIVEN_IN_FILE);
+    assert_int_equal(o.given[5], ZN_GIVEN_ON_LINE); /* the model */
     assert_true(zn_options_given(&o, "--resume"));
     assert_null(v.resume);
     assert_false(zn_options_given(&o, "--delay"));
@@ -193,6 +206,10 @@ static void wrong_types_are_refused_with_what_is_allowed(void **state)
     refuse("{\"scale\": {}}", "f.json: zinc.scale: is a string or a number");
     refuse("{\"stage\": false}", "f.json: zinc.stage: is one of: 0 1 two");
     refuse("{\"resume\": 3}", "f.json: zinc.resume: is true, false or a string");
+    refuse("{\"delay\": []}", "f.json: zinc.delay: is true, false or a number");
+    refuse("{\"level\": true}", "f.json: zinc.level: is one of: 0 1 2");
+    refuse("{\"again\": true}", "f.json: zinc.again: is one of: on off");
+    refuse("{\"no-shuffle\": \"on\"}", "f.json: zinc.no-shuffle: is true or false");
     refuse("{\"data\": [\"a\", 3]}", "f.json: zinc.data: is a string or an array of strings, at least one");
     refuse("{\"data\": []}", "f.json: zinc.data: is a string or an array of strings, at least one");
 }
@@ -205,6 +222,10 @@ static void wrong_values_are_refused_as_on_the_command_line(void **state)
     refuse("{\"stage\": 7}", "f.json: zinc.stage: '7' is not one of: 0 1 two");
     refuse("{\"stage\": \"a\\nb\"}", "f.json: zinc.stage: 'a?b' is not one of: 0 1 two");
     refuse("{\"stage\": 3}", "f.json: `zinc.stage 3`: not in this build");
+    refuse("{\"scale\": -1}", "f.json: zinc.scale: '-1' is neither dynamic nor a number in (0, inf)");
+    refuse("{\"delay\": -1}", "f.json: zinc.delay: -1 is not in [0, inf)");
+    refuse("{\"delay\": 1.5}", "f.json: zinc.delay: '1.5' is not a whole number");
+    refuse("{\"level\": 3}", "f.json: zinc.level: '3' is not one of: 0 1 2");
     refuse("{\"memory-limit\": \"much\"}",
            "f.json: zinc.memory-limit: 'much' is not a size (examples: 512MiB, 4GiB, 1GB, 1048576)");
     refuse("{\"model\": \"\"}", "f.json: zinc.model: the value is empty");
@@ -219,6 +240,7 @@ static void keys_that_no_flag_has_are_refused(void **state)
     refuse("{\"q\\nq_q_q\": 3}", "f.json: zinc.q?q_q_q: unknown; its keys are the flags of `zinc try --help`");
     refuse("{\"n\": 3}", "f.json: zinc.n: -n belongs to the command line");
     refuse("{\"later\": true}", "f.json: `zinc.later`: not in this build");
+    refuse("{\"fp16\": {}}", "f.json: zinc.fp16: DeepSpeed configuration: not in this build");
 }
 
 int main(void)
