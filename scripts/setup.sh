@@ -6,7 +6,7 @@
 set -eu
 
 build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev
-    libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libhwloc-dev libopenmpi-dev openmpi-bin"
+    libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libhwloc-dev libyaml-dev libopenmpi-dev openmpi-bin"
 test_packages="clang libomp-dev python3 python3-venv python3-pip iproute2 fio bible-kjv bible-kjv-text"
 
 check_only=false
@@ -33,7 +33,7 @@ check_tools()
     for tool in $tools; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
     done
-    for module in jansson libpcre2-8 libutf8proc libxxhash liburing hwloc openblas cmocka; do
+    for module in jansson libpcre2-8 libutf8proc libxxhash liburing hwloc yaml-0.1 openblas cmocka; do
         pkg-config --exists "$module" 2>/dev/null || missing="$missing lib${module#lib}"
     done
     [ -z "$missing" ] && return 0

@@ -23,7 +23,7 @@ static const struct zn_option flags[] = {
     RANK_FLAGS,
     {.name = "--config", .kind = ZN_OPTION_STRING, .offset = AT(config), .value = "FILE", .section = ZN_SECTION_OUTPUT,
      .not_in_file = true, .otherwise = "none",
-     .help = "Flags from a file, as `zinc plan --fit` writes them; those given here stand."},
+     .help = "Flags from a file in YAML or JSON, as `zinc plan --fit` writes them; those given here stand."},
 };
 
 static zn_status fill(struct zn_options *options, void *target)

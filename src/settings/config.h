@@ -31,9 +31,10 @@ struct config {
     size_t n_entries;
 };
 
-/* Reads a whole document; the path is for messages. A failure is one of the file, or of memory. The caller calls
+/* Both read a whole document; the path is for messages. A failure is one of the file, or of memory. The caller calls
  * config_fini, also after a failure. */
 zn_status config_read_json(const char *path, const char *data, size_t n_bytes, struct config *config);
+zn_status config_read_yaml(const char *path, const char *data, size_t n_bytes, struct config *config);
 void config_fini(struct config *config);
 
 /* ---- For the readers ---- */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -180,6 +181,12 @@ static zn_status set_entries(struct zn_options *options, void *target, const cha
     return ZN_OK;
 }
 
+static bool is_yaml(const char *path)
+{
+    const char *end = strrchr(path, '.');
+    return end && (strcasecmp(end, ".yaml") == 0 || strcasecmp(end, ".yml") == 0);
+}
+
 static zn_status as_usage(zn_status status)
 {
     return status == ZN_OK || status == ZN_ERR_MEMORY ? status : zn_fail_text(ZN_ERR_USAGE, zn_error_message());
@@ -188,7 +195,8 @@ static zn_status as_usage(zn_status status)
 zn_status zn_settings_load_text(struct zn_options *options, void *target, const char *path, const char *data, size_t n_bytes)
 {
     struct config config = {0};
-    zn_status status = config_read_json(path, data, n_bytes, &config);
+    zn_status status = is_yaml(path) ? config_read_yaml(path, data, n_bytes, &config)
+                                     : config_read_json(path, data, n_bytes, &config);
     if (status == ZN_OK)
         status = set_entries(options, target, path, &config);
     config_fini(&config);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# `zinc train --config`: it takes what `zinc plan --fit` writes and runs exactly that, the command line stands, and mistakes
-# are named. test_config.sh ZINC SOURCE BUILD
+# `zinc train --config`: it takes what `zinc plan --fit` writes and runs exactly that, YAML as well as JSON, the command line stands,
+# and mistakes are named. test_config.sh ZINC SOURCE BUILD
 set -u
 zinc=$1 data=$2/tests/data/parity clusters=$2/data/clusters
 work=$(mktemp -d) || exit 1
@@ -117,6 +117,27 @@ assert run["data"] == [run["model"].replace("gpt2", "tokens.bin")], run
 other = json.load(open("other/run.json"))
 assert (other["lr"], other["recompute"], other["steps"]) == (0.125, True, 1), other' "some.json"
 
+# ---- YAML ----
+cat >some.yaml <<YAML
+# as some.json
+model: $data/gpt2
+data: [$data/nowhere.bin]
+seq-len: 16
+steps: 5
+lr: 0.125
+micro-batch: 3
+stage: 0
+recompute: on
+no-shuffle: true
+threads: 1
+memory-limit: 3GiB
+seed: 4
+YAML
+for file in some.json some.yaml; do
+    "$zinc" train --config $file --data "$data/tokens.bin" --steps 1 --output "out-$file" >out 2>err || fail "$file: $(cat err)"
+done
+cmp -s out-some.json/run.json out-some.yaml/run.json || fail "some.json and some.yaml: $(diff out-some.json/run.json out-some.yaml/run.json)"
+
 # ---- Mistakes ----
 model=(--model "$data/gpt2" --seq-len 16)
 # says JSON TEXT
@@ -146,6 +167,22 @@ for key in n mpirun config; do
     grep -q 'belongs to the command line$' err || fail "$key: $(cat err)"
 done
 says '{"zinc": {"loss-scale": -1}}' "bad.json: zinc.loss-scale: '-1' is neither dynamic nor a number in [1e-30, 1e38]"
+# says_yaml YAML TEXT
+says_yaml()
+{
+    printf '%b' "$1" >bad.yaml
+    refused "$2" "${model[@]}" --config bad.yaml
+}
+says_yaml 'lr: 1e-3\nstgae: 3\n' "bad.yaml: line 2, column 8: stgae: unknown, did you mean stage; its keys are the flags of"
+says_yaml 'lr: 1e-3\nstage: 4\n' "bad.yaml: line 2, column 8: stage: '4' is not one of: 0 1 2 3"
+says_yaml 'steps: two\n' "bad.yaml: line 1, column 8: steps: is a whole number"
+says_yaml 'freeze: [a, 3]\n' "bad.yaml: line 1, column 9: freeze: is a string or an array of strings"
+says_yaml 'n: 2\n' "bad.yaml: line 1, column 4: n: -n belongs to the command line"
+says_yaml 'lr: 1\nlr: 2\n' "bad.yaml: line 2, column 1: lr: is given twice"
+says_yaml 'lr: [1\n' "bad.yaml: line 2, column 1: not valid YAML: "
+says_yaml 'lr: &a 1\n' "bad.yaml: line 1, column 5: an anchor (&name): not in this build"
+says_yaml 'zero_optimization: {stage: 3}\n' "bad.yaml: line 1, column 20: a mapping, where a flag has a value"
+says_yaml 'train_batch_size: 8\n' "bad.yaml: line 1, column 19: train_batch_size: DeepSpeed configuration: not in this build"
 for key in train_batch_size zero_optimization fp16 optimizer; do
     says "{\"$key\": {}, \"zinc\": {}}" "--config bad.json: has '$key': DeepSpeed configuration: not in this build"
     says "{\"my_key\": 1, \"$key\": 8}" "--config bad.json: has '$key': DeepSpeed configuration: not in this build"

@@ -146,6 +146,19 @@ def make_report():
     write("fuzz_report", "cut", whole[:-60])
     write("fuzz_report", "no_run", b"\n" + lines[1].encode() + b"\n")
     write("fuzz_report", "strange", b'{}\n{"step":1,"loss":NaN,"lr":-inf}\n{"step":2,"loss":1e99}\n\0\n<b>\n')
+def make_settings_yaml():
+    seeds = {
+        "flat": "stage: 3\nlr: 1e-3\nmemory-limit: 4GiB\nfreeze: ['*.bias', \"a: b\"]\nno-shuffle: true\nresume: true\n",
+        "section": "%YAML 1.2\n---\nzinc:\n  micro-batch: 2  # windows\n  loss-scale: 512\n  delayed-update: 40\n  recompute: on\n...\n",
+        "json": '{"zinc": {"stage": 2, "offload-optimizer": "nvme", "data": ["a"], "schedule": "vertical", "keep-logits": "off"}}',
+        "blocks": "output: >-\n  one\n  line\nmap:\n  - messages=dialog\nlog: |\n  x\n",
+        "refused": "a: &x 1\nb: *x\n? [c]\n: !!str {d: [e]}\n--- \n",
+        "wrong": "steps: -1\nstages: 3\nbeta1: 1.5\nprecision: fp8\ndevice: cuda\nhost-cache: ~\n",
+    }
+    for name, text in seeds.items():
+        write("fuzz_settings_yaml", name, text.encode())
+
+
 def make_checkpoint():
     digest = "0123456789abcdef"
     tensors = [{"name": "__header__", "bytes": 10, "hash": digest}, {"name": "x", "bytes": 10, "hash": digest}]
@@ -178,4 +191,5 @@ make_chat()
 make_tokenizer()
 make_cluster()
 make_report()
+make_settings_yaml()
 make_checkpoint()

@@ -77,7 +77,7 @@ static inline int words_of(const struct zn_setting *s, int which, const char *wo
     return -1;
 }
 
-/* The value in a configuration file. */
+/* The value in a configuration file; JSON is YAML, too. */
 static inline void add_file_value(zn_text *text, const struct zn_setting *s, int which)
 {
     const char *words[MAX_WORDS];

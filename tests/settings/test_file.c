@@ -1,4 +1,5 @@
-/* Configuration files: what each kind of option takes, who wins, and what is said about the rest. */
+/* Configuration files: what each kind of option takes, who wins, and what is said about the rest. JSON here; what YAML has
+ * besides is in test_yaml.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

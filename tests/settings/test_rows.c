@@ -1,4 +1,4 @@
-/* Every row of the table: its values come over from the command line and from JSON. Loops over the table: a new row is tested
+/* Every row of the table: its values come over from the command line, JSON and YAML. Loops over the table: a new row is tested
  * as it is. */
 #include "settings/rows.h"
 
@@ -146,6 +146,12 @@ static void check_json(unsigned command, size_t i, int which)
     check_file(command, i, which, "f.json", "{\"zinc\": {", "}}");
 }
 
+static void check_yaml(unsigned command, size_t i, int which)
+{
+    check_file(command, i, which, "f.yaml", "", "\n");
+    check_file(command, i, which, "f.yml", "zinc:\n  ", "\n");
+}
+
 static void values_come_from_the_command_line(void **state)
 {
     (void)state;
@@ -158,11 +164,18 @@ static void values_come_from_json(void **state)
     for_each_value(check_json);
 }
 
+static void values_come_from_yaml(void **state)
+{
+    (void)state;
+    for_each_value(check_yaml);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_from_the_command_line),
         cmocka_unit_test(values_come_from_json),
+        cmocka_unit_test(values_come_from_yaml),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
