@@ -8,12 +8,14 @@
 #include "cli/settings.h"
 #include "cli/signals.h"
 #include "settings/file.h"
+#include "settings/write.h"
 #include "text/jsonl.h"
 #include "zinc/train.h"
 
 struct train_flags {
     struct settings_flags common;
     const char *config;
+    bool print_config;
 };
 
 #define AT(field) offsetof(struct train_flags, field)
@@ -24,6 +26,8 @@ static const struct zn_option flags[] = {
     {.name = "--config", .kind = ZN_OPTION_STRING, .offset = AT(config), .value = "FILE", .section = ZN_SECTION_OUTPUT,
      .not_in_file = true, .otherwise = "none",
      .help = "Flags from a file in YAML or JSON, as `zinc plan --fit` writes them; those given here stand."},
+    {.name = "--print-config", .kind = ZN_OPTION_FLAG, .offset = AT(print_config), .section = ZN_SECTION_OUTPUT,
+     .not_in_file = true, .help = "Print the settings and where each comes from, as a file for --config, and do not train."},
 };
 
 static zn_status fill(struct zn_options *options, void *target)
@@ -195,7 +199,9 @@ int zn_cli_train(int argc, char **argv)
     if (code < 0) {
         const struct zn_words *map = &f.common.settings.map;
         zn_status status = zn_row_options_check(&(struct zn_row_options){.map = map->word, .n_map = map->n});
-        if (status == ZN_OK)
+        if (status == ZN_OK && f.print_config)
+            status = zn_settings_print(stdout, &f.common.settings, &line.command, f.config);
+        else if (status == ZN_OK)
             status = train(&f, &screen, argc, argv);
         code = screen.has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
     }

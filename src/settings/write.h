@@ -1,6 +1,8 @@
-/* Values as text: as a person types them, and as run.json has them. */
+/* Values as text: as a person types them, as run.json has them, and all of them as a configuration file. */
 #ifndef ZN_SETTINGS_WRITE_H
 #define ZN_SETTINGS_WRITE_H
+
+#include <stdio.h>
 
 #include "base/text.h"
 #include "settings/settings.h"
@@ -24,6 +26,10 @@ void zn_settings_add_json(zn_text *text, const struct zn_settings *settings, siz
 /* Adds all that run.json has: ",\n  \"key\": value" each. After each key `after`, which may be NULL, adds what comes behind. */
 void zn_settings_add_record(zn_text *text, const struct zn_settings *settings,
                             void (*after)(const void *self, zn_text *text, const char *key), const void *self);
+
+/* Writes all settings of a command as a configuration file in YAML, by the sections of help, each with where its value comes from:
+ * the default, `file` (NULL: none) or the command line. What the run decides is a comment. */
+zn_status zn_settings_print(FILE *out, const struct zn_settings *settings, const struct zn_command *command, const char *file);
 
 /* Adds the shortest decimal that reads back as the number. */
 void zn_text_add_shortest(zn_text *text, double number);

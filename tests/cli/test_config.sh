@@ -1,6 +1,6 @@
 #!/bin/bash
 # `zinc train --config`: it takes what `zinc plan --fit` writes and runs exactly that, YAML as well as JSON, the command line stands,
-# and mistakes are named. test_config.sh ZINC SOURCE BUILD
+# mistakes are named, and --print-config shows the outcome. test_config.sh ZINC SOURCE BUILD
 set -u
 zinc=$1 data=$2/tests/data/parity clusters=$2/data/clusters
 work=$(mktemp -d) || exit 1
@@ -137,6 +137,18 @@ for file in some.json some.yaml; do
     "$zinc" train --config $file --data "$data/tokens.bin" --steps 1 --output "out-$file" >out 2>err || fail "$file: $(cat err)"
 done
 cmp -s out-some.json/run.json out-some.yaml/run.json || fail "some.json and some.yaml: $(diff out-some.json/run.json out-some.yaml/run.json)"
+
+# ---- What is printed is what runs ----
+"$zinc" train --config some.yaml --data "$data/tokens.bin" --steps 1 --print-config >printed.yaml 2>err || fail "--print-config: $(cat err)"
+[ -e zinc-out ] && fail "--print-config wrote something"
+for line in '^lr: 0.125  *# some.yaml$' '^steps: 1  *# command line$' '^clip: 1  *# default$' '^# keep-logits: chosen by the plan$' \
+    '^no-shuffle: true  *# some.yaml$'; do
+    grep -qE "$line" printed.yaml || fail "--print-config: no '$line' in: $(cat printed.yaml)"
+done
+"$zinc" train --config printed.yaml --output out-printed >out 2>err || fail "printed.yaml: $(cat err)"
+cmp -s out-printed/run.json out-some.yaml/run.json || fail "printed.yaml: $(diff out-printed/run.json out-some.yaml/run.json)"
+"$zinc" train --print-config --lr 0 --model m --data d >out 2>err
+[ $? = 2 ] && [ ! -s out ] || fail "--print-config of a wrong value: $(cat out err)"
 
 # ---- Mistakes ----
 model=(--model "$data/gpt2" --seq-len 16)

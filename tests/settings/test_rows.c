@@ -1,5 +1,5 @@
-/* Every row of the table: its values come over from the command line, JSON and YAML. Loops over the table: a new row is tested
- * as it is. */
+/* Every row of the table: its values come over from the command line, JSON, YAML and what --print-config writes. Loops over the
+ * table: a new row is tested as it is. */
 #include "settings/rows.h"
 
 static struct {
@@ -152,6 +152,33 @@ static void check_yaml(unsigned command, size_t i, int which)
     check_file(command, i, which, "f.yml", "zinc:\n  ", "\n");
 }
 
+/* What --print-config writes gives the same settings again. */
+static void check_printed(unsigned command, size_t i, int which)
+{
+    struct zn_settings settings, again;
+    struct zn_options given, given_again;
+    char *printed = NULL;
+    size_t n = 0;
+    file.path = NULL;
+    read_settings(command, i, which, &settings, &given);
+    FILE *out = open_memstream(&printed, &n);
+    OK(zn_settings_print(out, &settings, given.command, NULL));
+    fclose(out);
+    file.path = "printed.yaml";
+    file.text = (zn_text){.data = printed, .n_bytes = n};
+    read_settings(command, i, -1, &again, &given_again);
+    file.path = NULL;
+    char *a = text_of(&settings, i), *b = text_of(&again, i);
+    assert_string_equal(a, b);
+    assert_int_equal(zn_settings_origin(&again, i), ZN_ORIGIN_FILE);
+    assert_memory_equal(&again.shuffle, &settings.shuffle, sizeof again.shuffle);
+    free(a);
+    free(b);
+    free(printed);
+    zn_options_fini(&given, &settings);
+    zn_options_fini(&given_again, &again);
+}
+
 static void values_come_from_the_command_line(void **state)
 {
     (void)state;
@@ -170,12 +197,19 @@ static void values_come_from_yaml(void **state)
     for_each_value(check_yaml);
 }
 
+static void printed_settings_are_a_configuration_file(void **state)
+{
+    (void)state;
+    for_each_value(check_printed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_from_the_command_line),
         cmocka_unit_test(values_come_from_json),
         cmocka_unit_test(values_come_from_yaml),
+        cmocka_unit_test(printed_settings_are_a_configuration_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
