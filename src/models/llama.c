@@ -154,7 +154,7 @@ static zn_status make_tables(struct llama *l)
     return ZN_OK;
 }
 
-static zn_status read_kin(zn_json *config, const char *architecture, struct llama_config *c)
+zn_status llama_config_read(zn_json *config, const char *architecture, struct llama_config *c)
 {
     if (strcmp(architecture, "mistral") == 0)
         return mistral_read(config, c);
@@ -174,7 +174,7 @@ zn_status llama_family_create(zn_json *config, int64_t max_seq_len, zn_model *mo
     struct param_list list = {0};
     l->module.forward = llama_forward;
     l->module.destroy = llama_destroy;
-    zn_status status = read_kin(config, model->architecture, c);
+    zn_status status = llama_config_read(config, model->architecture, c);
     if (status != ZN_OK)
         goto undo_model;
     l->blocks = calloc((size_t)c->layers, sizeof *l->blocks);

@@ -33,9 +33,15 @@ zn_status mistral_read(zn_json *config, struct llama_config *c);
 zn_status qwen2_read(zn_json *config, struct llama_config *c);
 zn_status qwen3_read(zn_json *config, struct llama_config *c);
 
+/* The reader of a model_type. The caller frees the windows, also after a failure. */
+zn_status llama_config_read(zn_json *config, const char *architecture, struct llama_config *c);
+
 /* cos and sin of the angles, (positions, head_dim/2) each, as the hub's code computes them: frequencies
  * and angles rounded to fp32. */
 void rope_tables(const struct rope_config *rope, int64_t positions, int64_t head_dim, float *cosines,
                  float *sines);
+
+/* By what each of the head_dim/2 plain frequencies is divided. */
+void rope_factors(const struct rope_config *rope, int64_t head_dim, float *factors);
 
 #endif

@@ -20,13 +20,26 @@ static double scaled_frequency(const struct rope_config *rope, double frequency)
     return (1 - smooth) * frequency / rope->factor + smooth * frequency;
 }
 
+/* 1 / theta^(2i/head_dim), rounded as the hub's code does. */
+static float plain_frequency(const struct rope_config *rope, int64_t i, int64_t head_dim)
+{
+    return (float)(1.0 / zn_pow_f64(rope->theta, (double)(2 * i) / (double)head_dim));
+}
+
+void rope_factors(const struct rope_config *rope, int64_t head_dim, float *factors)
+{
+    for (int64_t i = 0; i < head_dim / 2; i++) {
+        double frequency = plain_frequency(rope, i, head_dim);
+        factors[i] = (float)(frequency / scaled_frequency(rope, frequency));
+    }
+}
+
 void rope_tables(const struct rope_config *rope, int64_t positions, int64_t head_dim, float *cosines,
                  float *sines)
 {
     int64_t half = head_dim / 2;
     for (int64_t i = 0; i < half; i++) {
-        double exponent = (double)(2 * i) / (double)head_dim;
-        float frequency = (float)scaled_frequency(rope, (float)(1.0 / zn_pow_f64(rope->theta, exponent)));
+        float frequency = (float)scaled_frequency(rope, plain_frequency(rope, i, head_dim));
         for (int64_t p = 0; p < positions; p++) {
             float angle = (float)p * frequency;
             cosines[p * half + i] = (float)zn_cos_f64((double)angle);
