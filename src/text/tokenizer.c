@@ -108,8 +108,7 @@ zn_status zn_tokenizer_load(const void *json, size_t n_bytes, const char *name, 
 
 /* ---- tokenizer_config.json ---- */
 
-/* "bos_token": a text, or an object with its content. */
-static zn_status special_id(zn_json *root, const char *key, const zn_tokenizer *t, int32_t *id)
+zn_status tokenizer_named_id(zn_json *root, const char *key, const zn_tokenizer *t, int32_t *id)
 {
     const char *token = NULL;
     zn_json *object;
@@ -143,8 +142,8 @@ static zn_status chat_template(zn_json *root, const char **template)
 static zn_status read_config(zn_json *root, zn_tokenizer *t)
 {
     const char *template = NULL;
-    ZN_TRY(special_id(root, "bos_token", t, &t->bos));
-    ZN_TRY(special_id(root, "eos_token", t, &t->eos));
+    ZN_TRY(tokenizer_named_id(root, "bos_token", t, &t->bos));
+    ZN_TRY(tokenizer_named_id(root, "eos_token", t, &t->eos));
     ZN_TRY(chat_template(root, &template));
     if (template && !t->chat_template && !(t->chat_template = strdup(template)))
         return zn_fail(ZN_ERR_MEMORY, "out of memory for the chat template");

@@ -261,6 +261,9 @@ struct zn_tokenizer {
     char *chat_template;
 };
 
+/* The id of "bos_token" or the like of tokenizer_config.json: a text, or an object with its content. -1: none. */
+zn_status tokenizer_named_id(zn_json *root, const char *key, const zn_tokenizer *tokenizer, int32_t *id);
+
 /* tokenizer_parts.c: the components by their JSON; NULL stands for null. */
 zn_status parts_normalizer(zn_json *value, struct tok_ops *ops);
 zn_status parts_pre_tokenizer(zn_json *value, struct tok_ops *ops);
