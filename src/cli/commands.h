@@ -16,6 +16,7 @@ enum { ZN_EXIT_DONE = 0, ZN_EXIT_FAILED = 1, ZN_EXIT_USAGE = 2 };
     X(tokenize, "text or JSONL to a token file")                                                   \
     X(plan, "where every byte and second of a run goes, before it runs")                           \
     X(bench, "measures, each beside the machine's limit")                                          \
+    X(export, "a model as a GGUF file for llama.cpp")                                              \
     X(report, "one self-contained HTML page of a run")                                             \
     X(checkpoint, "list, inspect, verify and export checkpoints")                                  \
     X(doctor, "what this machine has, and what each backend found")
