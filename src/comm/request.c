@@ -132,6 +132,11 @@ zn_status worker_run(struct worker *w, const struct comm_request *request)
 zn_status worker_exchange(struct worker *w, enum comm_op op, const void *mine, size_t n_bytes,
                           void *all)
 {
+    zn_status status = job_check(w->node.job);
+    if (status != ZN_OK) { /* a rank that has not heard of it yet may still read what was given last */
+        give_up(w);
+        return status;
+    }
     memcpy(node_mailbox(&w->node, w->node.me), mine, n_bytes);
     struct comm_request request = {.op = op, .n_bytes = n_bytes, .to = all, .mark = comm_exchange_mark(&w->head)};
     return worker_run(w, &request);
