@@ -10,7 +10,10 @@
  * the bits of the same values in fp32. Activations, gradients and sums are fp32 always.
  *
  * Every kernel gives the same bits whatever the number of threads: work is cut in chunks whose
- * sizes are constants and partial sums are added in chunk order. */
+ * sizes are constants and partial sums are added in chunk order. It gives the same bits on every instruction set and device, too:
+ * operations are those that are written, in their order, each rounded by itself (fused only where "fma" or "chain" stands);
+ * functions are the cpu backend's (device/cpu/fastmath.h). "The lane sum" of n terms adds term i to lane i mod ZN_LANES, ascending
+ * from zero, and then the lanes: lane l and l + 8, then l + 4, l + 2, l + 1. */
 #ifndef ZN_DEVICE_KERNELS_H
 #define ZN_DEVICE_KERNELS_H
 
@@ -20,6 +23,8 @@
 #include "memory/address.h"
 #include "tensor/dtype.h"
 #include "tensor/sums.h"
+
+enum { ZN_LANES = 16 };
 
 #define ZN_KERNELS(X)                                                                              \
     X(zero)                                                                                        \
@@ -197,7 +202,8 @@ struct zn_embedding_backward_args {
     int64_t rows, width, period, first_id, n_ids, n_positions;
 };
 
-/* y = (x - mean) × rstd × weight + bias, row by row; mean and rstd (rows floats each) are outputs. */
+/* y = (x - mean) × rstd × weight + bias, row by row; mean and rstd (rows floats each) are outputs: mean = the lane sum of x / cols,
+ * rstd = 1 / sqrt(the lane sum of (x - mean)² / cols + eps). */
 struct zn_layernorm_forward_args {
     zn_addr y, x, weight, bias, mean, rstd; /* bias may be 0 */
     int64_t rows, cols;
@@ -205,14 +211,16 @@ struct zn_layernorm_forward_args {
     float eps;
 };
 
-/* d_bias may be 0. `partial` holds 2 × ceil(rows / ZN_SUM_ROWS) × cols floats. */
+/* d_bias may be 0. `partial` holds 2 × ceil(rows / ZN_SUM_ROWS) × cols floats. With g = dy × weight, h = (x - mean) × rstd:
+ * dx = (g - the lane sum of g / cols - h × (the lane sum of g × h / cols)) × rstd; d_weight sums dy × h, d_bias dy, both as
+ * column_sum does. */
 struct zn_layernorm_backward_args {
     zn_addr dx, d_weight, d_bias, dy, x, weight, mean, rstd, partial;
     int64_t rows, cols;
     zn_dtype weight_type;
 };
 
-/* y = x × rstd × weight, rstd = 1/sqrt(mean(x²) + eps), row by row. With cols = head_dim and
+/* y = x × rstd × weight, rstd = 1 / sqrt(the lane sum of x² / cols + eps), row by row. With cols = head_dim and
  * rows = tokens × heads it is the q/k norm of a head. */
 struct zn_rmsnorm_forward_args {
     zn_addr y, x, weight, rstd;
@@ -221,7 +229,7 @@ struct zn_rmsnorm_forward_args {
     float eps;
 };
 
-/* `partial` holds ceil(rows / ZN_SUM_ROWS) × cols floats. */
+/* `partial` holds ceil(rows / ZN_SUM_ROWS) × cols floats. The order is layernorm's with h = x × rstd, without the term of g. */
 struct zn_rmsnorm_backward_args {
     zn_addr dx, d_weight, dy, x, weight, rstd, partial;
     int64_t rows, cols;
@@ -274,8 +282,7 @@ struct zn_attention_forward_args {
  * 2 × batch × heads × seq_len × head_dim floats where heads != kv_heads (dk and dv of each query
  * head, summed in head order), else it may be 0. dq, dk, dv have the strides of q, k, v.
  *
- * The order, for each query head: delta = the sum over head_dim of d_out·out in 16 lanes (element i in lane i mod 16) that are
- * added by one tree (lane l and l + 8, then l + 4 …); weight = exp(score - lse),
+ * The order, for each query head: delta = the lane sum over head_dim of d_out × out, weight = exp(score - lse),
  * d_score = weight × (chain over head_dim of d_out·v - delta) × scale. From 0, dq adds a chain of d_score·k over the keys of each
  * block, ascending; dk and dv add chains of d_score·q and weight·d_out over the queries of each block, ascending. */
 struct zn_attention_backward_args {
@@ -288,7 +295,7 @@ struct zn_attention_backward_args {
     float scale;
 };
 
-/* Exact (erf) or tanh form. y may be x. */
+/* Exact (erf) or tanh form; the tanh form is x × sigmoid(2√(2/π) × (x + 0.044715 x³)). y may be x. */
 struct zn_gelu_forward_args {
     zn_addr y, x;
     int64_t n_elements;
@@ -317,7 +324,7 @@ struct zn_swiglu_backward_args {
 /* Cross-entropy over panels of the vocabulary. One panel of logits (rows, cols) holds the columns
  * first_col … first_col+cols. row_max, row_sum and target_logit (rows floats each) run along the
  * panels in order; `first` starts them. target < 0 is an ignored position.
- *   m = max of the panel, s = sum exp(x - m); combined: M = max(row_max, m),
+ *   m = max of the panel, s = the lane sum of exp(x - m); combined: M = max(row_max, m),
  *   row_sum = row_sum·exp(row_max - M) + s·exp(m - M). */
 struct zn_loss_panel_args {
     zn_addr logits, targets, row_max, row_sum, target_logit; /* targets int32 */
@@ -340,7 +347,7 @@ struct zn_loss_gradient_args {
     float scale;
 };
 
-/* Adds the sum of squares of src, taken in double over chunks of ZN_SUM_ELEMENTS, to *sum (a zn_exact of
+/* Adds the sum of squares of src, lane sums in double over chunks of ZN_SUM_ELEMENTS, to *sum (a zn_exact of
  * base/exact.h): a sum over parts that are cut at multiples of a chunk does not depend on the cuts.
  * `partial` holds ceil(n / ZN_SUM_ELEMENTS) doubles. */
 

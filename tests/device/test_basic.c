@@ -40,6 +40,23 @@ static void copy_moves_exactly_its_bytes(void **state)
     }
 }
 
+static void copy_rows_moves_from_one_stride_to_another(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 1}, {3, 17}, {300, 129}};
+    for (size_t s = 0; s < COUNT(shapes); s++) {
+        int64_t rows = shapes[s][0], width = shapes[s][1], to = width + 3, from = width + 7;
+        float *src = new_normal(rows * from, 9), *dst = new_floats(rows * to);
+        struct zn_copy_rows_args a = {ADDRESS(dst), ADDRESS(src), rows, width, to, from};
+        struct output out = {dst, (size_t)(rows * to) * sizeof *dst};
+        run_everywhere(ZN_KERNEL_copy_rows, &a, &out, 1);
+        for (int64_t i = 0; i < rows * to; i++)
+            assert_true(dst[i] == (i % to < width ? src[i / to * from + i % to] : 0.0f));
+        free(src);
+        free(dst);
+    }
+}
+
 static void fill_sets_every_element(void **state)
 {
     (void)state;
@@ -220,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_clears_exactly_its_bytes),
         cmocka_unit_test(copy_moves_exactly_its_bytes),
+        cmocka_unit_test(copy_rows_moves_from_one_stride_to_another),
         cmocka_unit_test(fill_sets_every_element),
         cmocka_unit_test(add_and_mul_are_exact_and_may_be_in_place),
         cmocka_unit_test(round_is_a_cast_there_and_back),

@@ -68,45 +68,4 @@ static inline float zn_log(float x)
     return x == 0.0f ? -infinity : y;
 }
 
-/* tanh x within 2 ulp: an odd polynomial near 0, else from e^2|x|. */
-static inline float zn_tanh(float x)
-{
-    int32_t sign = zn_bits_of(x) & INT32_MIN;
-    float a = zn_of_bits(zn_bits_of(x) & INT32_MAX);
-    float z = x * x;
-    float p = -5.70498733e-3f;
-    p = p * z + 2.0639088e-2f;
-    p = p * z - 5.37397154e-2f;
-    p = p * z + 1.33314416e-1f;
-    p = p * z - 3.33332807e-1f;
-    float near = x + x * (z * p);
-    float far = 1.0f - 2.0f / (zn_exp(2.0f * a) + 1.0f);
-    return a < 0.625f ? near : zn_of_bits(zn_bits_of(far) | sign);
-}
-
-/* erf x within 2 ulp: an odd polynomial near 0, else 1 - e^q with a polynomial q for log erfc. */
-static inline float zn_erf(float x)
-{
-    int32_t sign = zn_bits_of(x) & INT32_MIN;
-    float a = zn_of_bits(zn_bits_of(x) & INT32_MAX);
-    float z = x * x;
-    float p = -6.09037292e-4f;
-    p = p * z + 5.01196552e-3f;
-    p = p * z - 2.67789103e-2f;
-    p = p * z + 1.12821408e-1f;
-    p = p * z - 3.76125246e-1f;
-    p = p * z + 1.2837911e-1f;
-    float near = x + x * p;
-    float t = a > 4.0f ? 4.0f : a; /* 1 - erf 4 is below half an ulp of 1 */
-    float q = 1.9718158e-4f;
-    q = q * t - 3.05560627e-3f;
-    q = q * t + 2.22770814e-2f;
-    q = q * t - 1.04037352e-1f;
-    q = q * t - 6.37059748e-1f;
-    q = q * t - 1.12774956f;
-    q = q * t - 1.77496113e-4f;
-    float far = 1.0f - zn_exp(q);
-    return a < 0.9f ? near : zn_of_bits(zn_bits_of(far) | sign);
-}
-
 #endif

@@ -1,40 +1,53 @@
 /* GELU in both forms (Hendrycks and Gimpel 2016) and SwiGLU (Shazeer 2020). */
 #include "device/cpu/cpu.h"
-#include "device/cpu/fastmath.h"
 #include "device/cpu/ranges.h"
+#include "device/cpu/vector_math.h"
 
-#define ROOT_HALF 0.70710678118654752f       /* 1/√2 */
 #define ROOT_TWO_OVER_PI 0.79788456080286536f
 #define ROOT_ONE_OVER_TWO_PI 0.39894228040143268f
 #define CUBIC 0.044715f
 
-static inline float gelu(float x)
+/* The elements of x from i on, those from `end` on being 0; and writing of those before `end`. */
+static inline zn_vector take(const float *x, int64_t i, int64_t end)
 {
-    return 0.5f * x * (1.0f + zn_erf(x * ROOT_HALF));
+    zn_vector v = {0};
+    if (end - i >= ZN_LANE_FLOATS)
+        return zn_vector_load(x + i);
+    memcpy(&v, x + i, (size_t)(end - i) * sizeof *x);
+    return v;
 }
 
-static inline float gelu_slope(float x)
+static inline void put(float *x, int64_t i, int64_t end, zn_vector v)
 {
-    float below = 0.5f * (1.0f + zn_erf(x * ROOT_HALF));
-    return below + x * (ROOT_ONE_OVER_TWO_PI * zn_exp(-0.5f * x * x));
+    if (end - i >= ZN_LANE_FLOATS)
+        zn_vector_store(x + i, v);
+    else
+        memcpy(x + i, &v, (size_t)(end - i) * sizeof *x);
 }
 
-static inline float gelu_tanh(float x)
+static inline zn_vector gelu(zn_vector x)
 {
-    return 0.5f * x * (1.0f + zn_tanh(ROOT_TWO_OVER_PI * (x + CUBIC * x * x * x)));
+    return x * zn_vector_normal(x, zn_vector_exp(-0.5f * x * x));
 }
 
-static inline float gelu_tanh_slope(float x)
+static inline zn_vector gelu_slope(zn_vector x)
 {
-    float square = x * x;
-    float t = zn_tanh(ROOT_TWO_OVER_PI * (x + CUBIC * x * square));
-    float inner = ROOT_TWO_OVER_PI * (1.0f + 3.0f * CUBIC * square);
-    return 0.5f * (1.0f + t) + 0.5f * x * ((1.0f - t * t) * inner);
+    zn_vector bell = zn_vector_exp(-0.5f * x * x);
+    return zn_vector_normal(x, bell) + x * (ROOT_ONE_OVER_TWO_PI * bell);
 }
 
-static inline float sigmoid(float x)
+/* (1 + tanh u) / 2 is the sigmoid of 2u, which loses no digits where tanh is near -1. */
+static inline zn_vector gelu_tanh(zn_vector x)
 {
-    return 1.0f / (1.0f + zn_exp(-x));
+    return x * zn_vector_sigmoid(2.0f * ROOT_TWO_OVER_PI * (x + CUBIC * x * x * x));
+}
+
+static inline zn_vector gelu_tanh_slope(zn_vector x)
+{
+    zn_vector square = x * x;
+    zn_vector s = zn_vector_sigmoid(2.0f * ROOT_TWO_OVER_PI * (x + CUBIC * x * square));
+    zn_vector inner = 2.0f * ROOT_TWO_OVER_PI * (1.0f + 3.0f * CUBIC * square);
+    return s + x * (s * (1.0f - s) * inner);
 }
 
 static void gelu_forward_range(const void *args, int64_t begin, int64_t end)
@@ -42,14 +55,9 @@ static void gelu_forward_range(const void *args, int64_t begin, int64_t end)
     const struct zn_gelu_forward_args *a = args;
     const float *x = zn_floats(a->x);
     float *y = zn_floats(a->y);
-    if (a->tanh_form) {
-#pragma omp simd
-        for (int64_t i = begin; i < end; i++)
-            y[i] = gelu_tanh(x[i]);
-    } else {
-#pragma omp simd
-        for (int64_t i = begin; i < end; i++)
-            y[i] = gelu(x[i]);
+    for (int64_t i = begin; i < end; i += ZN_LANE_FLOATS) {
+        zn_vector v = take(x, i, end);
+        put(y, i, end, a->tanh_form ? gelu_tanh(v) : gelu(v));
     }
 }
 
@@ -65,14 +73,9 @@ static void gelu_backward_range(const void *args, int64_t begin, int64_t end)
     const struct zn_gelu_backward_args *a = args;
     const float *x = zn_floats(a->x), *dy = zn_floats(a->dy);
     float *dx = zn_floats(a->dx);
-    if (a->tanh_form) {
-#pragma omp simd
-        for (int64_t i = begin; i < end; i++)
-            dx[i] = dy[i] * gelu_tanh_slope(x[i]);
-    } else {
-#pragma omp simd
-        for (int64_t i = begin; i < end; i++)
-            dx[i] = dy[i] * gelu_slope(x[i]);
+    for (int64_t i = begin; i < end; i += ZN_LANE_FLOATS) {
+        zn_vector v = take(x, i, end);
+        put(dx, i, end, take(dy, i, end) * (a->tanh_form ? gelu_tanh_slope(v) : gelu_slope(v)));
     }
 }
 
@@ -86,10 +89,12 @@ zn_status ZN_K(gelu_backward)(const struct zn_cpu *cpu, const void *args)
 static void swiglu_forward_range(const void *args, int64_t begin, int64_t end)
 {
     const struct zn_swiglu_forward_args *a = args;
-    const float *restrict gate = zn_floats(a->gate), *restrict up = zn_floats(a->up);
-    float *restrict y = zn_floats(a->y);
-    for (int64_t i = begin; i < end; i++)
-        y[i] = gate[i] * sigmoid(gate[i]) * up[i];
+    const float *gate = zn_floats(a->gate), *up = zn_floats(a->up);
+    float *y = zn_floats(a->y);
+    for (int64_t i = begin; i < end; i += ZN_LANE_FLOATS) {
+        zn_vector x = take(gate, i, end);
+        put(y, i, end, x * zn_vector_sigmoid(x) * take(up, i, end));
+    }
 }
 
 zn_status ZN_K(swiglu_forward)(const struct zn_cpu *cpu, const void *args)
@@ -104,11 +109,10 @@ static void swiglu_backward_range(const void *args, int64_t begin, int64_t end)
     const struct zn_swiglu_backward_args *a = args;
     const float *gate = zn_floats(a->gate), *up = zn_floats(a->up), *dy = zn_floats(a->dy);
     float *d_gate = zn_floats(a->d_gate), *d_up = zn_floats(a->d_up);
-#pragma omp simd
-    for (int64_t i = begin; i < end; i++) {
-        float s = sigmoid(gate[i]), g = dy[i];
-        d_up[i] = g * (gate[i] * s);
-        d_gate[i] = g * up[i] * (s + gate[i] * s * (1.0f - s));
+    for (int64_t i = begin; i < end; i += ZN_LANE_FLOATS) {
+        zn_vector x = take(gate, i, end), s = zn_vector_sigmoid(x), g = take(dy, i, end), u = take(up, i, end);
+        put(d_up, i, end, g * (x * s));
+        put(d_gate, i, end, g * u * (s + x * s * (1.0f - s)));
     }
 }
 

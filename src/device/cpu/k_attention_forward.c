@@ -9,6 +9,7 @@
 #include "device/cpu/attention.h"
 #include "device/cpu/attention_tile.h"
 #include "device/cpu/softmax.h"
+#include "device/cpu/vector_math.h"
 
 /* One head of one sequence. */
 struct head {

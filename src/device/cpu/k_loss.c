@@ -67,9 +67,13 @@ static void clear_row(float *logits, int64_t cols)
         logits[i] = 0.0f;
 }
 
+/* No logit is above the log-sum-exp by more than its rounding. */
 static void differentiate_row(float *logits, int64_t cols, float lse, float scale)
 {
-    for (int64_t i = 0; i < cols; i++)
+    int64_t i = 0;
+    for (; i + ZN_LANE_FLOATS <= cols; i += ZN_LANE_FLOATS)
+        zn_vector_store(logits + i, zn_vector_exp(zn_vector_load(logits + i) - lse) * scale);
+    for (; i < cols; i++)
         logits[i] = zn_exp(logits[i] - lse) * scale;
 }
 

@@ -1,5 +1,4 @@
-/* Sums along a row in ZN_LANES lanes: element i belongs to lane i mod ZN_LANES and the lanes are
- * added by one fixed tree, so the register width does not show in the bits. The lanes are vectors
+/* The lane sums of device/kernels.h, in which the register width does not show. The lanes are vectors
  * of the compiler, as wide as the instruction set's registers; a loop over an array of sums would
  * leave it to luck whether they stay in registers. */
 #ifndef ZN_DEVICE_CPU_LANES_H
@@ -12,6 +11,8 @@
 #include <immintrin.h>
 #endif
 
+#include "device/kernels.h"
+
 #if defined(__AVX512F__)
 #define ZN_VECTOR_BYTES 64
 #elif defined(__AVX2__)
@@ -21,7 +22,6 @@
 #endif
 
 enum {
-    ZN_LANES = 16,
     ZN_LANE_FLOATS = ZN_VECTOR_BYTES / 4, /* in one register */
     ZN_LANE_DOUBLES = ZN_VECTOR_BYTES / 8,
     ZN_LANE_PARTS = ZN_LANES / ZN_LANE_FLOATS,
@@ -29,7 +29,6 @@ enum {
 };
 
 typedef float zn_vector __attribute__((vector_size(ZN_VECTOR_BYTES)));
-typedef int32_t zn_vector_int __attribute__((vector_size(ZN_VECTOR_BYTES)));
 typedef uint32_t zn_vector_bits __attribute__((vector_size(ZN_VECTOR_BYTES)));
 typedef float zn_half_vector __attribute__((vector_size(ZN_VECTOR_BYTES / 2)));
 typedef double zn_vector_double __attribute__((vector_size(ZN_VECTOR_BYTES)));
@@ -75,6 +74,20 @@ static inline zn_vector zn_vector_max(zn_vector a, zn_vector b)
 #else
     for (int i = 0; i < ZN_LANE_FLOATS; i++)
         b[i] = a[i] > b[i] ? a[i] : b[i];
+    return b;
+#endif
+}
+
+/* a < b ? a : b */
+static inline zn_vector zn_vector_min(zn_vector a, zn_vector b)
+{
+#if defined(__AVX512F__)
+    return (zn_vector)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (zn_vector)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    for (int i = 0; i < ZN_LANE_FLOATS; i++)
+        b[i] = a[i] < b[i] ? a[i] : b[i];
     return b;
 #endif
 }
