@@ -8,7 +8,7 @@ sources = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
 MINUTES ?= 10
 
-.PHONY: all setup configure test test-sanitize soak faults demo bench install clean format tidy help
+.PHONY: all setup configure test test-sanitize soak faults demo bench install deb clean format tidy help
 .DEFAULT_GOAL := all
 
 ## all       build the program: build/zinc
@@ -52,8 +52,16 @@ bench: all
 ## install   program, library, headers and manual (PREFIX=/usr/local, DESTDIR=)
 install: configure
 	@cmake -B build -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING >/dev/null
-	@cmake --build build -j $(JOBS) --target zinc zinc_shared zinc_archive
+	@cmake --build build -j $(JOBS) --target zinc zinc_shared zinc_archive zinc_manual
 	@DESTDIR=$(DESTDIR) cmake --install build
+
+## deb       a Debian package: build/zinc-train_VERSION_ARCH.deb
+deb: configure
+	@cmake -B build -DCMAKE_INSTALL_PREFIX=/usr --log-level=WARNING >/dev/null
+	@cmake --build build -j $(JOBS) --target zinc zinc_shared zinc_archive zinc_manual
+	@rm -f build/*.deb
+	@cd build && cpack -G DEB >cpack.log 2>&1 || { cat cpack.log; exit 1; }
+	@ls build/*.deb
 
 ## clean     remove everything that was built
 clean:

@@ -1,75 +1,52 @@
-/* The machine's matrix-product peak: one large single-threaded sgemm on every OpenMP thread at once, as Zinc itself
- * calls BLAS. Prints {"threads","gflops","gflops_per_thread"}: the best of several rounds.
+/* The speed of one large matrix product on all threads: what a step's products can reach. Prints
+ * {"threads","gflops","gflops_per_thread"}: the best of several rounds.
  *
- *   gemm_peak [THREADS] [ROUNDS]
- *
- * 2·N³ flop a product; N is large enough that packing and edges do not show and small enough for many rounds. */
-#include <cblas.h>
+ *   gemm_peak [THREADS] [ROUNDS] */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-enum { N = 1024, PRODUCTS = 4 };
+#include "device/device.h"
 
-static double now(void)
+enum { N = 1536 };
+
+static zn_status measure(zn_device *device, int rounds, double *best)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Three N×N matrices, written once so that no page is touched first inside the timing. Freed by the caller. */
-static float *matrices(void)
-{
-    float *m = malloc(sizeof(float) * 3 * N * N);
-    for (size_t i = 0; m && i < (size_t)3 * N * N; i++)
-        m[i] = (float)(i % 97) * 0.01f;
-    return m;
-}
-
-static void multiply(const float *a, const float *b, float *c)
-{
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, N, N, 1.0f, a, N, b, N, 0.0f, c, N);
+    const size_t n_bytes = sizeof(float) * N * N;
+    zn_addr memory;
+    ZN_TRY(zn_device_alloc(device, ZN_TIER_HOST, ZN_KIND_BUFFERS, 3 * n_bytes, &memory));
+    zn_status status = zn_run_fill(device, &(struct zn_fill_args){.dst = memory, .n_elements = 3 * N * N, .value = 0.5f});
+    struct zn_gemm_args g = {.a = memory, .b = memory + n_bytes, .c = memory + 2 * n_bytes, .m = N, .n = N, .k = N,
+                             .a_stride = N, .b_stride = N, .c_stride = N, .transpose_b = true};
+    for (int r = -1; r < rounds && status == ZN_OK; r++) { /* one more: pages and threads are there afterwards */
+        double start = zn_clock_now(device->clock);
+        status = zn_run_gemm(device, &g);
+        double rate = 2.0 * N * N * N / (zn_clock_now(device->clock) - start) * 1e-9;
+        *best = r >= 0 && rate > *best ? rate : *best;
+    }
+    zn_device_free(device, ZN_TIER_HOST, ZN_KIND_BUFFERS, memory, 3 * n_bytes);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
-    int threads = argc > 1 ? atoi(argv[1]) : omp_get_max_threads(), rounds = argc > 2 ? atoi(argv[2]) : 8;
+    int threads = argc > 1 ? atoi(argv[1]) : omp_get_max_threads(), rounds = argc > 2 ? atoi(argv[2]) : 16;
+    double best = 0;
+    zn_ledger ledger;
+    zn_clock clock;
+    zn_device *device = NULL;
     if (threads < 1 || rounds < 1) {
         fprintf(stderr, "usage: gemm_peak [THREADS] [ROUNDS]\n");
         return 2;
     }
-    omp_set_dynamic(0);
-    double best = 0, start = 0;
-    int failed = 0;
-#pragma omp parallel num_threads(threads)
-    {
-        omp_set_num_threads(1);                         /* this thread's BLAS stays on it, in a team of one too */
-        float *m = matrices();
-        if (m) {
-            multiply(m, m + N * N, m + 2 * N * N);
-        } else {
-#pragma omp atomic write
-            failed = 1;
-        }
-        for (int r = 0; r < rounds; r++) {
-#pragma omp barrier
-#pragma omp single
-            start = now();
-            for (int i = 0; m && i < PRODUCTS; i++)
-                multiply(m, m + N * N, m + 2 * N * N);
-#pragma omp barrier
-#pragma omp single
-            {
-                double rate = 2.0 * N * N * N * PRODUCTS * threads / (now() - start) * 1e-9;
-                best = rate > best ? rate : best;
-            }
-        }
-        free(m);
-    }
-    if (failed) {
-        fprintf(stderr, "gemm_peak: out of memory\n");
+    zn_ledger_init(&ledger);
+    zn_clock_init_real(&clock);
+    zn_status status = zn_device_create_cpu(&ledger, &clock, threads, NULL, &device);
+    if (status == ZN_OK)
+        status = measure(device, rounds, &best);
+    zn_device_destroy(device);
+    if (status != ZN_OK) {
+        fprintf(stderr, "gemm_peak: %s\n", zn_error_message());
         return 1;
     }
     printf("{\"threads\": %d, \"gflops\": %.1f, \"gflops_per_thread\": %.1f}\n", threads, best, best / threads);

@@ -5,9 +5,10 @@
 #   scripts/setup.sh --check  only what a build needs; installs nothing
 set -eu
 
-build_packages="build-essential cmake ninja-build pkg-config libopenblas-openmp-dev libjansson-dev libcmocka-dev
-    libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libhwloc-dev libyaml-dev libopenmpi-dev openmpi-bin"
-test_packages="clang libomp-dev python3 python3-venv python3-pip iproute2 fio bible-kjv bible-kjv-text"
+build_packages="build-essential cmake ninja-build pkg-config libjansson-dev libcmocka-dev
+    libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libhwloc-dev libyaml-dev libedit-dev libopenmpi-dev openmpi-bin"
+test_packages="clang libomp-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 python3-venv python3-pip iproute2 fio
+    man-db tmux chromium bible-kjv bible-kjv-text pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers oclgrind"
 
 check_only=false
 case "${1-}" in
@@ -33,7 +34,7 @@ check_tools()
     for tool in $tools; do
         command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
     done
-    for module in jansson libpcre2-8 libutf8proc libxxhash liburing hwloc yaml-0.1 openblas cmocka; do
+    for module in jansson libpcre2-8 libutf8proc libxxhash liburing hwloc yaml-0.1 libedit cmocka; do
         pkg-config --exists "$module" 2>/dev/null || missing="$missing lib${module#lib}"
     done
     [ -z "$missing" ] && return 0

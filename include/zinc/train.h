@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zinc/progress.h"
 #include "zinc/settings.h"
 #include "zinc/status.h"
 
@@ -35,11 +36,13 @@ struct zn_step_report {
 struct zn_plan_report {
     const char *architecture;
     int64_t n_parameters;
+    int64_t n_adapters; /* those of them that are adapters' and alone are trained; 0: there are none */
     int64_t steps, tokens_per_step;
     size_t bytes[5][3]; /* parameters, gradients, optimizer, activations, buffers; on device, host, nvme */
     size_t process_bytes; /* what the process holds besides */
     size_t memory_limit;
-    bool recompute, vertical;
+    const char *recompute; /* on, off or keep=N */
+    bool vertical;
     const char *schedule_reason; /* why this schedule was chosen; NULL: it was given */
     size_t tile_bytes; /* 0: no tiles */
     int ranks, stage;
@@ -49,6 +52,7 @@ struct zn_plan_report {
     uint64_t model_bytes, checkpoint_bytes; /* of the files that are written: the model, and each checkpoint */
     int64_t checkpoint_every, keep;
     bool saves_at_end; /* a checkpoint, too */
+    double flops, peak_flops; /* of matrix products, a rank: in a step, and a second at most; 0: nobody measured the latter */
 };
 
 /* What happens on the way; all on the calling thread, any may be NULL. But for `failed`, rank 0's alone is told. */
@@ -62,18 +66,25 @@ struct zn_train_listener {
     /* The run has failed, or was stopped; told at once, on every rank. `speaks` on one of each node: the text is the same
      * on all, and need be printed there alone. Not told of what goes wrong before ranks have found each other. */
     void (*failed)(void *self, const char *text, bool speaks);
+    void (*summary)(void *self, const char *text); /* what the run has cost, as lines */
+    zn_progress *progress; /* is told what the run is doing, on rank 0; borrowed, may be NULL */
 };
+
+/* Told to stop otherwise than by a signal that a person would know. */
+enum { ZN_STOP_ASKED = -1 };
 
 /* zn_train_options_init sets the defaults. Settings are given with ZN_SET; strings and lists are borrowed for the call. */
 struct zn_train_options {
     struct zn_settings settings;
-    /* Asked when training begins and after each step, on every rank: the number of a signal, or 0. Any rank's signal stops
-     * the run after this step, with a checkpoint and ZN_ERR_INTERRUPTED. May be NULL. */
+    /* Asked when training begins and after each step, on every rank: the number of a signal, ZN_STOP_ASKED, or 0. Any rank's
+     * answer stops the run after this step, with a checkpoint and ZN_ERR_INTERRUPTED. May be NULL. */
     int (*stop)(void *self);
     void *stop_self;
     struct zn_train_listener listener;
+    const char *command_line; /* for run.json; NULL: not told */
 };
 
+/* Sets the defaults of all options. */
 ZN_API void zn_train_options_init(struct zn_train_options *options);
 
 /* Trains and writes the output folder; as one rank of the job when mpirun or srun started this process.
@@ -83,7 +94,7 @@ ZN_API zn_status zn_train(const struct zn_train_options *options);
 /* As those of training. */
 struct zn_eval_options {
     struct zn_settings settings;
-    struct zn_train_listener listener; /* only note and failed are called */
+    struct zn_train_listener listener; /* only note and failed are called, and progress is told */
 };
 
 struct zn_eval_result {
@@ -95,6 +106,7 @@ struct zn_eval_result {
     char reason[96];           /* why the loss is not finite; empty: it is */
 };
 
+/* Sets the defaults of all options. */
 ZN_API void zn_eval_options_init(struct zn_eval_options *options);
 
 /* Mean loss over all windows, in fp32; as one rank of the job when mpirun or srun started this process: every rank has

@@ -43,7 +43,7 @@ struct training {
     int64_t n;
     const struct zn_module_style *style;
     zn_tensor **x;
-    struct zn_node **marks; /* by segment, without recompute */
+    struct zn_node **marks; /* by segment that is kept */
 };
 
 /* A segment below which nothing is trained, nor in it, has no backward. */
@@ -52,15 +52,20 @@ static bool has_backward(const struct training *r, int s)
     return zn_tensor_wants_gradient(r->x[(s + 1) * r->n]);
 }
 
-/* What goes into the first segment is tokens, into the last one needed at once. */
+static bool is_recomputed(const struct training *r, int s)
+{
+    return r->style->recompute && s < r->module->n_segments - 1 - r->style->keep;
+}
+
+/* What goes into the first segment is tokens, into one that is kept needed there. */
 static bool is_saved(const struct training *r, int s)
 {
-    return r->style->saves && s > 0 && s < r->module->n_segments - 1 && has_backward(r, s);
+    return r->style->saves && s > 0 && is_recomputed(r, s) && has_backward(r, s);
 }
 
 static void forward_segment(const struct training *r, int s)
 {
-    zn_tape_record(r->tape, !r->style->recompute);
+    zn_tape_record(r->tape, !is_recomputed(r, s));
     r->marks[s] = zn_tape_mark(r->tape);
     for (int64_t a = 0; a < r->n; a++) {
         int64_t at = s * r->n + a;
@@ -113,9 +118,11 @@ static void run_again(const struct training *r, int s, int64_t a)
 static zn_status backward_segment(const struct training *r, int s)
 {
     zn_tape_record(r->tape, true);
-    if (!r->style->recompute)
+    if (!is_recomputed(r, s)) {
+        prefetch_after(r, s, r->n - 1);
         zn_tape_backward(r->tape, r->marks[s]);
-    for (int64_t a = 0; r->style->recompute && has_backward(r, s) && a < r->n; a++)
+    }
+    for (int64_t a = 0; is_recomputed(r, s) && has_backward(r, s) && a < r->n; a++)
         run_again(r, s, a);
     zn_tape_segment_end(r->tape, s, true);
     return zn_tape_status(r->tape);
@@ -125,8 +132,8 @@ zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct z
                           const struct zn_module_style *style)
 {
     int n_segments = module->n_segments;
-    if (n > 1 && !style->recompute)
-        return zn_fail(ZN_ERR_INTERNAL, "several micro-batches at once need recompute");
+    if (n > 1 && (!style->recompute || style->keep > 0))
+        return zn_fail(ZN_ERR_INTERNAL, "several micro-batches at once need recompute of all segments");
     struct training r = {.module = module, .tape = tape, .batches = batches, .n = n, .style = style};
     r.x = calloc((size_t)((n_segments + 1) * n), sizeof(zn_tensor *));
     r.marks = calloc((size_t)n_segments, sizeof(struct zn_node *));

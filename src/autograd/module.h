@@ -43,11 +43,12 @@ zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
 
 struct zn_module_style {
     bool recompute; /* only what lies between segments is kept, each segment is run again before its backward */
+    int64_t keep;   /* with recompute: the last so many segments before the head keep theirs all the same */
     bool saves;     /* with recompute: what lies between segments is kept by the tape's hooks */
 };
 
 /* Forward and backward of n micro-batches, all of a segment before the next segment (the vertical
- * schedule); with recompute unless n is 1. Recompute gives the same bits with less memory and a third
+ * schedule); unless n is 1 with recompute of all. Recompute gives the same bits with less memory and a third
  * more work. The last segment is not run again, as its backward follows at once. */
 zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct zn_batch *batches, int64_t n,
                           const struct zn_module_style *style);

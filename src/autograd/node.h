@@ -119,8 +119,7 @@ zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address
 zn_status tape_open_tile_gradient(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile);
 zn_status tape_close_tile_gradient(zn_tape *t, const zn_param *param, const struct tile *tile);
 
-/* y(rows, out) = x · weight + bias for any number of rows; in a pass with a cache. y and x have no
- * gaps between their rows. */
+/* y(rows, out) = x · weight + bias for any number of rows. y and x have no gaps between their rows. */
 struct product {
     zn_addr y, x;
     const zn_param *weight, *bias; /* bias may be NULL */

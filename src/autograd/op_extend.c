@@ -1,33 +1,10 @@
-/* What only passes with a cache use: products bounded by the reading of weights, in whatever type
- * they are kept, and the logits of the last token.
- *
- * Few rows go through gemv, many through gemm; both widen 16-bit weights as they read them. That is
- * exact, so the type shows in the speed only. */
+/* What linear's forward pass and passes with a cache use: products with a weight in whatever type it is kept, and the logits of the
+ * last token. Widening 16-bit weights is exact, so the type shows in the speed only. */
 #include "autograd/node.h"
 
-/* Rows row … row+n of the weight, which are some of the columns of y or a part of the sum over k. */
-static zn_status few_rows(zn_tape *t, const struct product *p, const struct tile *w, zn_addr bias, zn_addr partial)
-{
-    bool out_in = p->layout == ZN_OUT_IN;
-    int64_t in = p->weight->dims[out_in ? 1 : 0], out = p->weight->dims[out_in ? 0 : 1];
-    zn_addr skipped = (zn_addr)w->row * sizeof(float);
-    return zn_run_gemv(tape_device(t), &(struct zn_gemv_args){.y = out_in ? p->y + skipped : p->y,
-                                                              .x = out_in ? p->x : p->x + skipped,
-                                                              .w = w->address,
-                                                              .bias = bias,
-                                                              .partial = partial,
-                                                              .w_type = tape_param_type(t, p->weight),
-                                                              .bias_type = tape_param_type(t, p->bias),
-                                                              .rows = p->rows,
-                                                              .n = out_in ? w->n_rows : out,
-                                                              .k = out_in ? in : w->n_rows,
-                                                              .x_stride = in,
-                                                              .y_stride = out,
-                                                              .transpose_w = out_in,
-                                                              .adds = !out_in && w->row > 0});
-}
-
-static zn_status many_rows(zn_tape *t, const struct product *p, const struct tile *w, zn_addr bias)
+/* Rows row … row+n of the weight, which are some of the columns of y or a part of the sum over k. Tiles are whole chunks of k
+ * (ZN_GEMM_K), so their products have the bits of one. */
+static zn_status multiply_tile(zn_tape *t, const struct product *p, const struct tile *w, zn_addr bias)
 {
     bool out_in = p->layout == ZN_OUT_IN;
     int64_t in = p->weight->dims[out_in ? 1 : 0], out = p->weight->dims[out_in ? 0 : 1];
@@ -73,20 +50,13 @@ static zn_status add_bias(zn_tape *t, const struct product *p)
 
 zn_status tape_product(zn_tape *t, const struct product *p)
 {
-    bool few = p->rows <= ZN_GEMV_ROWS;
-    zn_addr bias = 0, partial = 0;
-    if (p->layout != ZN_OUT_IN) {
-        /* Many rows take as much as few can need, so that one plan serves both. */
-        int64_t in = p->weight->dims[0], out = p->weight->dims[1], rows = few ? p->rows : ZN_GEMV_ROWS;
-        int64_t chunks = (in + ZN_GEMV_DEPTH - 1) / ZN_GEMV_DEPTH;
-        ZN_TRY(tape_scratch(t, (size_t)(rows * chunks * out) * sizeof(float), &partial));
-    }
+    zn_addr bias = 0;
     int64_t row = 0;
     for (struct tile w; row < p->weight->dims[0]; row += w.n_rows) {
         ZN_TRY(tape_tile(t, p->weight, row, &w));
         if (!tape_is_tiled(t, p->weight))
             ZN_TRY(tape_param(t, p->bias, &bias));
-        ZN_TRY(few ? few_rows(t, p, &w, bias, partial) : many_rows(t, p, &w, bias));
+        ZN_TRY(multiply_tile(t, p, &w, bias));
     }
     return add_bias(t, p);
 }

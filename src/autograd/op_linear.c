@@ -16,59 +16,15 @@ static zn_addr float_at(zn_addr base, int64_t index)
     return base + (zn_addr)index * sizeof(float);
 }
 
-/* y += b. */
-static zn_status add_bias(zn_tape *t, struct zn_node *n)
-{
-    zn_addr bias;
-    if (!n->param[1])
-        return ZN_OK;
-    ZN_TRY(tape_param(t, n->param[1], &bias));
-    int64_t out = columns_out(n);
-    return zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = tape_use(t, n->in[0]),
-                                                              .b = bias,
-                                                              .c = tape_use(t, n->out),
-                                                              .bias = bias,
-                                                              .m = tensor_rows(n->in[0]),
-                                                              .n = out,
-                                                              .k = 0, /* nothing but the bias */
-                                                              .a_stride = columns_in(n),
-                                                              .b_stride = out,
-                                                              .c_stride = out,
-                                                              .b_type = tape_param_type(t, n->param[1]),
-                                                              .bias_type = tape_param_type(t, n->param[1]),
-                                                              .adds = true});
-}
-
-/* y = x Wᵀ + b, W stored (out,in); y = x W + b, W stored (in,out). A tile of W is some of the columns of
- * y, or a part of the sum over k; tiles are whole blocks of the grid, so the products are the same. */
+/* y = x Wᵀ + b, W stored (out,in); y = x W + b, W stored (in,out). */
 static zn_status linear_forward(zn_tape *t, struct zn_node *n)
 {
-    if (tape_cache(t))
-        return tape_product(t, &(struct product){.y = tape_use(t, n->out),
-                                                 .x = tape_use(t, n->in[0]),
-                                                 .weight = n->param[0],
-                                                 .bias = n->param[1],
-                                                 .rows = tensor_rows(n->in[0]),
-                                                 .layout = n->as.linear.layout});
-    int64_t in = columns_in(n), out = columns_out(n), row = 0;
-    bool out_in = n->as.linear.layout == ZN_OUT_IN;
-    zn_addr x = tape_use(t, n->in[0]), y = tape_use(t, n->out);
-    for (struct tile w; row < n->param[0]->dims[0]; row += w.n_rows) {
-        ZN_TRY(tape_tile(t, n->param[0], row, &w));
-        ZN_TRY(zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = out_in ? x : float_at(x, row),
-                                                                  .b = w.address,
-                                                                  .c = out_in ? float_at(y, row) : y,
-                                                                  .m = tensor_rows(n->in[0]),
-                                                                  .n = out_in ? w.n_rows : out,
-                                                                  .k = out_in ? in : w.n_rows,
-                                                                  .a_stride = in,
-                                                                  .b_stride = n->param[0]->dims[1],
-                                                                  .c_stride = out,
-                                                                  .b_type = tape_param_type(t, n->param[0]),
-                                                                  .transpose_b = out_in,
-                                                                  .adds = !out_in && row > 0}));
-    }
-    return add_bias(t, n);
+    return tape_product(t, &(struct product){.y = tape_use(t, n->out),
+                                             .x = tape_use(t, n->in[0]),
+                                             .weight = n->param[0],
+                                             .bias = n->param[1],
+                                             .rows = tensor_rows(n->in[0]),
+                                             .layout = n->as.linear.layout});
 }
 
 /* dx = dy W or dy Wᵀ. */

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json_private.h"
 #include "base/json_repair.h"
+#include "base/signature.h"
 #include "base/text.h"
 
 /* Where a document stands in its file. */
@@ -75,6 +76,10 @@ static zn_status load(const void *data, size_t n_bytes, const struct source *sou
     json_error_t error;
     json_t *document;
     ZN_TRY(parse_source(data, n_bytes, source, &error, &document, n_replaced));
+    bool is_file = source->first_line == 0; /* not a row of one */
+    const char *advice = document || !is_file ? NULL : zn_signature_advice(data, n_bytes);
+    if (advice)
+        return zn_fail(ZN_ERR_INPUT, "%s: %s", source->name, advice);
     if (!document)
         return fail_parse(source, &error);
     zn_json *json = calloc(1, sizeof *json);

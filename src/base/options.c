@@ -87,6 +87,21 @@ static zn_status read_flag(struct reader *r)
     return unknown_flag(r, name);
 }
 
+/* A flag whose value needs the equal sign, or a value that was not quoted. */
+static zn_status stray_word(const struct reader *r, const char *word)
+{
+    const char *before = r->at > 1 ? r->argv[r->at - 1] : "";
+    for (size_t i = 0; i < r->command->n_options; i++) {
+        const struct zn_option *option = &r->command->options[i];
+        bool is_optional = option->kind == ZN_OPTION_OPTIONAL || option->kind == ZN_OPTION_OPTIONAL_INT;
+        if (is_optional && strcmp(option->name, before) == 0)
+            return zn_fail(ZN_ERR_USAGE, "'%s' belongs to no flag: a value of %s follows an equal sign: %s=%s", word, before, before,
+                           word);
+    }
+    return zn_fail(ZN_ERR_USAGE, "'%s' belongs to no flag (a value with spaces is put in quotes); `%s --help` lists them", word,
+                   r->command->name);
+}
+
 static zn_status read_words(struct reader *r)
 {
     bool only_words = false;
@@ -101,8 +116,7 @@ static zn_status read_words(struct reader *r)
             ZN_TRY(zn_words_add(&r->options->words, word));
             r->at++;
         } else {
-            return zn_fail(ZN_ERR_USAGE, "'%s' belongs to no flag; `%s --help` lists them", word,
-                           r->command->name);
+            return stray_word(r, word);
         }
     }
     return ZN_OK;
@@ -129,12 +143,15 @@ static zn_status check_required(const struct zn_options *options)
     return ZN_OK;
 }
 
-static bool asks_for_help(int argc, char **argv)
+static zn_help asks_for_help(int argc, char **argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return true;
-    return false;
+            return ZN_HELP_TEXT;
+        if (strncmp(argv[i], "--help=", 7) == 0)
+            return zn_help_parse(argv[i] + 7);
+    }
+    return ZN_HELP_NONE;
 }
 
 zn_status zn_options_parse(const struct zn_command *command, int argc, char **argv, void *target,
@@ -164,6 +181,7 @@ void zn_options_fini(struct zn_options *options, void *target)
     for (size_t i = 0; i < options->kept.n; i++)
         free((char *)(uintptr_t)options->kept.word[i]);
     zn_words_free(&options->kept);
+    zn_words_free(&options->notes);
     for (size_t i = 0; command && i < command->n_options; i++) {
         const struct zn_option *option = &command->options[i];
         if (option->kind == ZN_OPTION_LIST && !option->not_built)

@@ -43,6 +43,7 @@ struct zn_option {
     size_t offset;         /* of the field in the caller's struct; unused when not_built */
     const char *value;     /* what help calls the value: "DIR", "N" */
     const char *help;      /* one sentence */
+    const char *more;      /* what the manual says besides; NULL: nothing */
     const char *initial;   /* default as text, or NULL: the field is left as the caller set it */
     const char *otherwise; /* default in words, where it is decided later */
     const char *range;     /* of numbers, as "[1, inf)" or "[0, 1)"; NULL: any */
@@ -69,11 +70,22 @@ struct zn_command {
     const struct zn_option *options;
     size_t n_options;
     bool takes_words; /* words that belong to no flag are allowed */
+    const char *words; /* what the first of them may be, "list verify"; NULL: anything */
     /* Sets what the command line left open, before required options are missed. May be NULL. */
     zn_status (*fill)(struct zn_options *options, void *target);
     /* What a flag that the table does not have is called here, where other tools have it; NULL: unknown. May be NULL. */
     const char *(*hint)(const struct zn_command *command, const char *unknown);
 };
+
+/* How a command explains itself. */
+typedef enum zn_help {
+    ZN_HELP_NONE,
+    ZN_HELP_TEXT,     /* --help, -h */
+    ZN_HELP_MAN,      /* --help=man: a page for man(1) */
+    ZN_HELP_MARKDOWN, /* --help=markdown: a table for each section */
+    ZN_HELP_BASH,     /* --help=bash, --help=zsh: its part of the shell's completion */
+    ZN_HELP_ZSH
+} zn_help;
 
 /* What the command line held besides the values. */
 struct zn_options {
@@ -81,7 +93,8 @@ struct zn_options {
     unsigned char given[ZN_MAX_OPTIONS]; /* zn_given, in the order of the table */
     struct zn_words words;      /* those that belong to no flag */
     struct zn_words kept;       /* texts of values that are not argv's; freed by fini */
-    bool help;                  /* --help or -h was asked for: nothing else was read */
+    struct zn_words notes;      /* what is to be said about a file, one line each; texts are `kept` */
+    zn_help help;               /* was asked for: nothing else was read */
 };
 
 /* Reads argv[1 … argc-1] into `target`, a zeroed struct. A failure is always ZN_ERR_USAGE and names
@@ -105,8 +118,25 @@ zn_status zn_option_read_default(const struct zn_option *option, void *field);
 zn_status zn_words_add(struct zn_words *words, const char *word);
 void zn_words_free(struct zn_words *words);
 
-/* Usage, example and the aligned table, under headings where options have sections; those of a section stand together. */
-void zn_options_help(const struct zn_command *command, FILE *out);
+/* What was asked for. As text: usage, example and the aligned table, under headings where options have sections; those of a section
+ * stand together. */
+void zn_options_help(const struct zn_command *command, zn_help help, FILE *out);
+
+/* The formats of --help by their names; ZN_HELP_NONE: there is none of this name. */
+zn_help zn_help_parse(const char *name);
+
+/* The parts of zn_options_help. */
+void zn_options_help_text(const struct zn_command *command, FILE *out);
+void zn_options_man(const struct zn_command *command, FILE *out);
+void zn_options_markdown(const struct zn_command *command, FILE *out);
+void zn_options_bash(const struct zn_command *command, FILE *out);
+void zn_options_zsh(const struct zn_command *command, FILE *out);
+
+/* An option as usage has it: "--data PATH…". */
+void zn_option_usage(const struct zn_option *option, char *text, size_t size);
+
+/* Its default for a person; NULL: there is none to tell. */
+const char *zn_option_default(const struct zn_option *option);
 
 /* The name nearest to `word`, or NULL when none is near. `next` gives the i-th name, NULL at the
  * end; `context` is its own. */

@@ -14,7 +14,7 @@ static int columns(const char *text)
     return n;
 }
 
-static void left_text(const struct zn_option *option, char *text, size_t size)
+void zn_option_usage(const struct zn_option *option, char *text, size_t size)
 {
     const char *value = option->value ? option->value : "";
     switch (option->kind) {
@@ -37,6 +37,48 @@ static void left_text(const struct zn_option *option, char *text, size_t size)
     case ZN_OPTION_CHOICE:
     case ZN_OPTION_NUMERIC:
         snprintf(text, size, "%s %s", option->name, value);
+        break;
+    }
+}
+
+const char *zn_option_default(const struct zn_option *option)
+{
+    if (option->required)
+        return NULL;
+    return option->initial ? option->initial : option->otherwise;
+}
+
+zn_help zn_help_parse(const char *name)
+{
+    static const char *const names[] = {[ZN_HELP_TEXT] = "text",
+                                        [ZN_HELP_MAN] = "man",
+                                        [ZN_HELP_MARKDOWN] = "markdown",
+                                        [ZN_HELP_BASH] = "bash",
+                                        [ZN_HELP_ZSH] = "zsh"};
+    for (int i = ZN_HELP_TEXT; i <= ZN_HELP_ZSH; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (zn_help)i;
+    return ZN_HELP_NONE;
+}
+
+void zn_options_help(const struct zn_command *command, zn_help help, FILE *out)
+{
+    switch (help) {
+    case ZN_HELP_MAN:
+        zn_options_man(command, out);
+        break;
+    case ZN_HELP_MARKDOWN:
+        zn_options_markdown(command, out);
+        break;
+    case ZN_HELP_BASH:
+        zn_options_bash(command, out);
+        break;
+    case ZN_HELP_ZSH:
+        zn_options_zsh(command, out);
+        break;
+    case ZN_HELP_TEXT:
+    case ZN_HELP_NONE:
+        zn_options_help_text(command, out);
         break;
     }
 }
@@ -72,7 +114,7 @@ static void put_text(FILE *out, const char *text, int left, int *column)
 static void put_option(FILE *out, const struct zn_option *option, int left)
 {
     char text[128];
-    left_text(option, text, sizeof text);
+    zn_option_usage(option, text, sizeof text);
     int column = columns(text) + 2;
     fprintf(out, "  %s", text);
     if (column + 2 > left) {
@@ -86,7 +128,7 @@ static void put_option(FILE *out, const struct zn_option *option, int left)
         put_text(out, "— one of:", left, &column);
         put_text(out, option->choices, left, &column);
     }
-    const char *otherwise = option->initial ? option->initial : option->otherwise;
+    const char *otherwise = zn_option_default(option);
     char note[256] = "";
     if (option->required)
         snprintf(note, sizeof note, "(required)");
@@ -119,14 +161,14 @@ static void put_missing(FILE *out, const struct zn_command *command)
         fputc('\n', out);
 }
 
-void zn_options_help(const struct zn_command *command, FILE *out)
+void zn_options_help_text(const struct zn_command *command, FILE *out)
 {
     fprintf(out, "%s: %s\n\nusage: %s %s\nexample: %s\n", command->name, command->summary, command->name, command->usage,
             command->example);
     int left = 0;
     for (size_t i = 0; i < command->n_options; i++) {
         char text[128];
-        left_text(&command->options[i], text, sizeof text);
+        zn_option_usage(&command->options[i], text, sizeof text);
         int n = columns(text) + 4;
         if (!command->options[i].not_built && n > left && n <= MAX_LEFT)
             left = n;

@@ -42,8 +42,8 @@ zn_status zn_size_parse(const char *text, const char *what, size_t *n_bytes)
         }
     }
 wrong:
-    return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not a size (examples: 512MiB, 4GiB, 1GB, 1048576)",
-                   what, zn_shown(text).text);
+    return zn_fail(ZN_ERR_USAGE, "%s: '%s' is not a size (examples: 512MiB, 4GiB, 1GB, 1048576)%s", what, zn_shown(text).text,
+                   strchr(text, ' ') ? "; it has no spaces" : "");
 }
 
 const char *zn_size_text(size_t n_bytes, char text[ZN_SIZE_TEXT])

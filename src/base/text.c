@@ -84,6 +84,16 @@ void zn_text_add_quoted(zn_text *text, const char *string)
     text->n_bytes = (size_t)(out - text->data);
 }
 
+void zn_text_add_shortest(zn_text *text, double number)
+{
+    char digits[64];
+    int n = 6;
+    do
+        snprintf(digits, sizeof digits, "%.*g", n, number);
+    while (strtod(digits, NULL) != number && ++n <= 17);
+    zn_text_add(text, "%s", digits);
+}
+
 zn_status zn_text_status(const zn_text *text)
 {
     if (text->failed)

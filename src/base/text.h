@@ -24,6 +24,9 @@ void zn_text_add_bytes(zn_text *text, const void *bytes, size_t n_bytes);
 /* Adds `string` as a JSON string, quotes and escapes included. It must be UTF-8. */
 void zn_text_add_quoted(zn_text *text, const char *string);
 
+/* Adds the shortest decimal that reads back as the number. */
+void zn_text_add_shortest(zn_text *text, double number);
+
 zn_status zn_text_status(const zn_text *text);
 
 /* A copy of a text from outside that is fit for a one-line message: control characters become

@@ -54,6 +54,13 @@ double zn_timeline_measure(zn_timeline *timeline, unsigned working, unsigned idl
 /* Whether all was noted: there was memory for it. */
 zn_status zn_timeline_status(zn_timeline *timeline);
 
+/* The spans between begin and end as trace events of one process, which `process` counts and `name` names. The caller frees
+ * *events. */
+zn_status zn_timeline_print(zn_timeline *timeline, int process, const char *name, double begin, double end, char **events);
+
+/* Writes the events of n processes into one file. One that cannot be written in full is removed. Blocks. */
+zn_status zn_trace_write(const char *path, const char *const *events, int n);
+
 /* Writes the spans between begin and end as trace events, which Perfetto and Chrome open; `process` names the whole.
  * Work of one track that overlaps is put on several lines. A file that cannot be written in full is removed. Blocks. */
 zn_status zn_timeline_write(zn_timeline *timeline, const char *path, const char *process, double begin, double end);

@@ -14,7 +14,7 @@ static const char *const NAMES[] = {
     "config.json",     "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
     "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "merges.txt",      "chat_template.jinja"};
-enum { N_NAMES = sizeof NAMES / sizeof NAMES[0], CONFIG = 0 };
+enum { N_NAMES = sizeof NAMES / sizeof NAMES[0], CONFIG = 0, FIRST_OF_TOKENIZER = 2 };
 
 static const char *const DTYPE_KEYS[] = {"dtype", "torch_dtype"};
 
@@ -141,11 +141,22 @@ static zn_status write_config(const zn_hub_files *f, const char *folder, zn_dtyp
     return status;
 }
 
-zn_status zn_hub_files_write(const zn_hub_files *f, const char *folder, zn_dtype dtype)
+static zn_status write_from(const zn_hub_files *f, int first, const char *folder)
 {
     assert(f->for_writing);
-    for (int i = 0; i < N_NAMES; i++)
-        if (i != CONFIG && f->data[i])
+    for (int i = first; i < N_NAMES; i++)
+        if (f->data[i])
             ZN_TRY(write_file(folder, NAMES[i], f->data[i], f->n_bytes[i]));
+    return ZN_OK;
+}
+
+zn_status zn_hub_files_write_tokenizer(const zn_hub_files *f, const char *folder)
+{
+    return write_from(f, FIRST_OF_TOKENIZER, folder);
+}
+
+zn_status zn_hub_files_write(const zn_hub_files *f, const char *folder, zn_dtype dtype)
+{
+    ZN_TRY(write_from(f, CONFIG + 1, folder));
     return write_config(f, folder, dtype);
 }

@@ -27,4 +27,7 @@ zn_status zn_hub_files_config(const zn_hub_files *files, zn_json **config);
  * opened for writing. Blocks. */
 zn_status zn_hub_files_write(const zn_hub_files *files, const char *folder, zn_dtype dtype);
 
+/* The tokenizer's alone: beside an adapter, whose base has the rest. */
+zn_status zn_hub_files_write_tokenizer(const zn_hub_files *files, const char *folder);
+
 #endif

@@ -25,7 +25,7 @@ void zn_checkpoint_close(zn_checkpoint *checkpoint); /* NULL is legal */
 zn_status zn_checkpoint_find(zn_comm *comm, const char *from, void (*note)(void *self, const char *text), void *self,
                              zn_checkpoint **checkpoint);
 
-/* Fails, naming what differs, unless config.json of the checkpoint makes the same model as that of the model's folder. The
+/* Fails, naming what differs, unless config.json of the checkpoint, or of its base, makes the same model as that of the model's folder. The
  * order of keys, the dtype and keys that do not make the model (transformers_version, use_cache, …) may differ. */
 zn_status zn_checkpoint_check_config(const zn_checkpoint *checkpoint, const char *model_folder);
 

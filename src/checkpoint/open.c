@@ -229,14 +229,16 @@ zn_status zn_checkpoint_check_config(const zn_checkpoint *checkpoint, const char
         "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
         "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "initializer_range", "bos_token_id",
         "eos_token_id", "pad_token_id", NULL};
-    zn_json *saved = NULL, *now = NULL;
-    zn_status status = load_config(checkpoint->folder, &saved);
+    zn_json *loaded = NULL, *now = NULL;
+    const zn_json *saved = checkpoint->state.base_config;
+    zn_status status = saved ? ZN_OK : load_config(checkpoint->folder, &loaded);
+    saved = saved ? saved : loaded;
     if (status == ZN_OK)
         status = load_config(model_folder, &now);
     const char *key = status == ZN_OK ? zn_json_first_difference(saved, now, ignored) : NULL;
     if (key)
         status = fail_config(checkpoint, model_folder, key, saved, now);
     zn_json_destroy(now);
-    zn_json_destroy(saved);
+    zn_json_destroy(loaded);
     return status;
 }

@@ -26,7 +26,7 @@ struct zn_save {
     const char *folder;
     char *temporary;
     zn_st_writer *model, *optimizer; /* optimizer NULL: it has no states of its own */
-    int n_params;
+    int n_params, first_written;
     int64_t *tensors; /* by state and parameter: which among the optimizer's; -1: none */
     zn_contents contents;              /* of this rank's files */
     bool published;
@@ -54,7 +54,7 @@ static void choose_states(const struct zn_save_options *o, struct zn_run_state *
 
 static bool has_tensor(const struct zn_save_options *o, const struct zn_run_state *state, int k, int param)
 {
-    return state->states[k] && zn_engine_has_state(o->engine, &o->model->module->params[param], (zn_state)k);
+    return param >= zn_model_first_written(o->model) && state->states[k] && zn_engine_has_state(o->engine, &o->model->module->params[param], (zn_state)k);
 }
 
 static struct zn_state_sizes sum_states(const struct zn_save_options *o, const struct zn_run_state *state)
@@ -64,8 +64,9 @@ static struct zn_state_sizes sum_states(const struct zn_save_options *o, const s
         for (int i = 0; i < o->model->module->n_params; i++) {
             if (!has_tensor(o, state, k, i))
                 continue;
+            int64_t n = zn_state_values(o->model->module->params[i].n_elements, zn_engine_state_grain(o->engine, (zn_state)k));
             sizes.n_tensors++;
-            sizes.n_elements += (uint64_t)o->model->module->params[i].n_elements;
+            sizes.n_bytes += (uint64_t)n * zn_dtype_bytes(zn_engine_state_type(o->engine, (zn_state)k));
         }
     }
     return sizes;
@@ -73,20 +74,12 @@ static struct zn_state_sizes sum_states(const struct zn_save_options *o, const s
 
 static zn_status create_model_writer(zn_save *s, const struct zn_save_options *o)
 {
-    const zn_module *module = o->model->module;
-    struct zn_st_spec *specs = calloc((size_t)module->n_params, sizeof *specs);
-    if (!specs)
-        return no_memory();
-    for (int i = 0; i < module->n_params; i++)
-        specs[i] = zn_weights_spec(o->model, o->style, &module->params[i]);
     const struct zn_st_cut cut = {.part = s->rank, .n_parts = s->n_ranks};
-    zn_status status =
-        zn_st_writer_create_part(s->temporary, "model", specs, (size_t)module->n_params, &cut, &s->model);
-    free(specs);
-    return status;
+    return zn_weights_writer(o->model, s->temporary, o->style, &cut, &s->model);
 }
 
-/* One state after the other, each in the order of parameters: "NAME.exp_avg". */
+/* One state after the other, each in the order of parameters: "NAME.exp_avg". It has the shape of its parameter; scales are
+ * one row. */
 static zn_status name_states(const struct zn_save_options *o, const struct zn_run_state *state, struct zn_st_spec *specs,
                              int64_t *tensors)
 {
@@ -99,7 +92,11 @@ static zn_status name_states(const struct zn_save_options *o, const struct zn_ru
                 continue;
             tensors[k * module->n_params + i] = (int64_t)n;
             specs[n] = zn_weights_spec(o->model, o->style, &module->params[i]);
-            specs[n].dtype = ZN_F32;
+            specs[n].dtype = zn_engine_state_type(o->engine, (zn_state)k);
+            if (k >= ZN_STATE_SCALES) {
+                specs[n].n_dims = 1;
+                specs[n].dims[0] = zn_state_values(module->params[i].n_elements, zn_engine_state_grain(o->engine, (zn_state)k));
+            }
             if (asprintf(&name, "%s.%s", specs[n].name, state->states[k]) < 0) {
                 specs[n].name = NULL;
                 return no_memory();
@@ -122,8 +119,7 @@ static zn_status create_optimizer_writer(zn_save *s, const struct zn_save_option
     memset(s->tensors, 0xff, n_slots * sizeof *s->tensors); /* -1: none */
     if (n == 0)
         return ZN_OK;
-    uint64_t n_bytes = sizes.n_elements * sizeof(float);
-    uint64_t limit = o->file_bytes ? o->file_bytes : n_bytes / MAX_FILES > ZN_GIB ? n_bytes / MAX_FILES : ZN_GIB;
+    uint64_t least = sizes.n_bytes / MAX_FILES, limit = o->file_bytes ? o->file_bytes : least > ZN_GIB ? least : ZN_GIB;
     int n_before = (int)(zn_st_writer_n_files(s->model) % (size_t)s->n_ranks);
     const struct zn_st_cut cut = {.limit = limit, .numbered = true, .part = (s->rank + s->n_ranks - n_before) % s->n_ranks,
                                   .n_parts = s->n_ranks};
@@ -186,7 +182,10 @@ static zn_status make_folder(zn_save *s, const struct zn_save_options *o, const 
     if (mkdir(s->temporary, 0777) != 0)
         return zn_fail(ZN_ERR_IO, "%s: cannot make the folder: %s", s->temporary, strerror(errno));
     kill_point(s->rank);
-    ZN_TRY(zn_hub_files_write(o->hub, s->temporary, o->style->dtype));
+    if (o->adapter)
+        ZN_TRY(zn_peft_write_config(s->temporary, o->model, o->adapter));
+    ZN_TRY(o->adapter ? zn_hub_files_write_tokenizer(o->hub, s->temporary)
+                      : zn_hub_files_write(o->hub, s->temporary, o->style->dtype));
     kill_point(s->rank);
     return write_state(s, state, o->configuration);
 }
@@ -199,16 +198,16 @@ struct taking {
 };
 
 static zn_status write_piece(const struct taking *t, const zn_param *param, int64_t first, const float *values,
-                             int64_t n_elements)
+                             int64_t n_values)
 {
     zn_save *s = t->save;
     kill_point(s->rank);
     if (t->state == ZN_STATE_MASTER)
-        ZN_TRY(zn_st_writer_write_f32(s->model, (size_t)param->index, first, n_elements, values));
+        ZN_TRY(zn_st_writer_write_f32(s->model, (size_t)(param->index - s->first_written), first, n_values, values));
     int64_t tensor = s->tensors[(int)t->state * s->n_params + param->index];
     if (tensor < 0)
         return ZN_OK;
-    return zn_st_writer_write_f32(s->optimizer, (size_t)tensor, first, n_elements, values);
+    return zn_st_writer_write_f32(s->optimizer, (size_t)tensor, first, n_values, values);
 }
 
 static void keep_failure(zn_save *s, zn_status status)
@@ -219,11 +218,11 @@ static void keep_failure(zn_save *s, zn_status status)
 }
 
 /* Never fails, so that the engine's own failures are told from those of files. */
-static zn_status take(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_elements)
+static zn_status take(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_values)
 {
     struct taking *t = self;
     if (t->save->failure == ZN_OK)
-        keep_failure(t->save, write_piece(t, param, first, values, n_elements));
+        keep_failure(t->save, write_piece(t, param, first, values, n_values));
     return ZN_OK;
 }
 
@@ -248,6 +247,11 @@ static zn_status write_all(zn_save *s, const struct zn_save_options *o)
 {
     struct zn_run_state state = o->state;
     choose_states(o, &state);
+    if (o->adapter) {
+        state.base_name = o->adapter->base_name;
+        state.base_hash = o->adapter->base_hash;
+        state.base_config = o->adapter->base_config;
+    }
     keep_failure(s, zn_comm_agree(s->comm, s->rank == 0 ? make_folder(s, o, &state) : ZN_OK));
     if (s->failure == ZN_OK)
         keep_failure(s, zn_comm_agree(s->comm, create_writers(s, o, &state)));
@@ -255,7 +259,8 @@ static zn_status write_all(zn_save *s, const struct zn_save_options *o)
         struct taking taking = {s, (zn_state)k};
         if (k != ZN_STATE_MASTER && !state.states[k])
             continue;
-        ZN_TRY(zn_engine_stream_state(o->engine, (zn_state)k, take, &taking));
+        ZN_TRY(k == ZN_STATE_MASTER ? zn_weights_stream(o->engine, o->model, take, &taking)
+                                    : zn_engine_stream_state(o->engine, (zn_state)k, take, &taking));
         keep_failure(s, zn_comm_agree(s->comm, s->failure == ZN_OK ? ZN_OK : zn_fail_text(s->failure, s->message)));
     }
     return ZN_OK;
@@ -267,7 +272,7 @@ zn_status zn_save_begin(const struct zn_save_options *o, zn_save **save)
     if (!s)
         return no_memory();
     *s = (zn_save){.comm = o->comm, .rank = zn_comm_rank(o->comm), .n_ranks = zn_comm_n_ranks(o->comm),
-                   .step = o->state.step, .folder = o->folder};
+                   .step = o->state.step, .folder = o->folder, .first_written = zn_model_first_written(o->model)};
     zn_contents_init(&s->contents);
     zn_status status = name_temporary(s);
     if (status == ZN_OK)

@@ -14,6 +14,7 @@
 #define ZN_CHECKPOINT_SAVE_H
 
 #include "checkpoint/hub_files.h"
+#include "checkpoint/peft.h"
 #include "checkpoint/state.h"
 #include "checkpoint/weights.h"
 
@@ -23,6 +24,7 @@ struct zn_save_options { /* all borrowed for begin; engine, comm and folder unti
     const zn_model *model;
     const struct zn_weights_style *style;
     const zn_hub_files *hub;   /* the source folder's small files; used on rank 0 */
+    const struct zn_adapter_record *adapter; /* of a model with adapters; else NULL */
     const char *folder;        /* OUTPUT/checkpoints; made if it is not there */
     const char *configuration; /* as of run.json; used on rank 0 */
     uint64_t file_bytes;       /* of one optimizer file; 0: by the size of the model */

@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 
 #include "base/size.h"
+#include "models/adapter.h"
 
 enum {
     TENSOR_BYTES = 512,       /* at most, about: of a tensor in a header and in manifest.json */
@@ -20,9 +21,11 @@ enum {
 static uint64_t disk_bytes(const zn_model *model, const struct zn_weights_style *style, const zn_hub_files *hub,
                            struct zn_state_sizes states)
 {
-    uint64_t n = (uint64_t)zn_model_n_elements(model);
-    uint64_t data = n * zn_dtype_bytes(style->dtype) + states.n_elements * sizeof(float);
-    uint64_t n_tensors = (uint64_t)model->module->n_params + states.n_tensors;
+    const zn_module *module = model->module;
+    int first = zn_model_first_written(model);
+    uint64_t n = (uint64_t)zn_model_n_written(model);
+    uint64_t data = n * zn_dtype_bytes(style->dtype) + states.n_bytes;
+    uint64_t n_tensors = (uint64_t)(module->n_params - first) + states.n_tensors;
     return data + data / (16 * ZN_MIB) * BLOCK_BYTES + n_tensors * TENSOR_BYTES + zn_hub_files_bytes(hub) + SMALL_BYTES;
 }
 
@@ -37,15 +40,30 @@ uint64_t zn_checkpoint_disk_bytes(const zn_model *model, const struct zn_weights
     return disk_bytes(model, style, hub, states);
 }
 
+static void add_tensor(struct zn_state_sizes *sizes, int64_t n_elements, zn_dtype type)
+{
+    sizes->n_tensors++;
+    sizes->n_bytes += (uint64_t)n_elements * zn_dtype_bytes(type);
+}
+
 struct zn_state_sizes zn_checkpoint_states(const zn_model *model, const struct zn_weights_style *style,
                                            const struct zn_engine_options *o)
 {
     struct zn_state_sizes sizes = {0};
-    for (int i = 0; i < model->module->n_params; i++) {
-        int n_masters = style->dtype != ZN_F32, n_others = o->optimizer->n_states + (o->delay_after >= 0);
-        int n = n_masters + (o->frozen && o->frozen[i] ? 0 : n_others);
-        sizes.n_tensors += (uint64_t)n;
-        sizes.n_elements += (uint64_t)n * (uint64_t)model->module->params[i].n_elements;
+    for (int i = zn_model_first_written(model); i < model->module->n_params; i++) {
+        int64_t n = model->module->params[i].n_elements;
+        if (style->dtype != ZN_F32)
+            add_tensor(&sizes, n, ZN_F32);
+        if (o->frozen && o->frozen[i])
+            continue;
+        if (o->delay_after >= 0)
+            add_tensor(&sizes, n, ZN_F32);
+        for (int k = 0; k < o->optimizer->n_states; k++) {
+            const struct zn_optimizer_state *s = &o->optimizer->state[k];
+            add_tensor(&sizes, n, s->type);
+            if (s->block)
+                add_tensor(&sizes, zn_state_values(n, s->block), ZN_F32);
+        }
     }
     return sizes;
 }

@@ -5,9 +5,9 @@
 #include "checkpoint/hub_files.h"
 #include "checkpoint/weights.h"
 
-/* fp32 states among a checkpoint's files. */
+/* States among a checkpoint's files. */
 struct zn_state_sizes {
-    uint64_t n_tensors, n_elements;
+    uint64_t n_tensors, n_bytes;
 };
 
 /* The data to the byte; headers, lists and the small files of the hub folder are counted from above. */

@@ -17,6 +17,19 @@ static const char *truth(bool value)
     return value ? "true" : "false";
 }
 
+static void print_base(const struct zn_run_state *s, zn_text *t)
+{
+    char *config;
+    if (zn_json_print(s->base_config, &config) != ZN_OK) {
+        t->failed = true;
+        return;
+    }
+    zn_text_add(t, ",\n  \"base\": {\"name\": ");
+    zn_text_add_quoted(t, s->base_name);
+    zn_text_add(t, ", \"hash\": \"%016llx\", \"config\": %s}", (unsigned long long)s->base_hash, config);
+    free(config);
+}
+
 void zn_run_state_print(const struct zn_run_state *s, const char *configuration, zn_text *t)
 {
     zn_text_add(t, "{\n  \"format\": %d,\n  \"zinc\": \"%s\",\n  \"step\": %lld,\n  \"updates\": %lld,\n"
@@ -41,25 +54,44 @@ void zn_run_state_print(const struct zn_run_state *s, const char *configuration,
         zn_text_add(t, "%s\"%s\"", separator, s->states[i]);
         separator = ", ";
     }
-    zn_text_add(t, "],\n  \"configuration\": %s\n}\n", configuration);
+    zn_text_add(t, "]");
+    if (s->base_config)
+        print_base(s, t);
+    zn_text_add(t, ",\n  \"configuration\": %s\n}\n", configuration);
+}
+
+static zn_status parse_hash(zn_json *object, uint64_t *hash)
+{
+    const char *text;
+    char *end;
+    ZN_TRY(zn_json_get_string(object, "hash", &text));
+    *hash = strtoull(text, &end, 16);
+    return strlen(text) == 16 && *end == '\0' ? ZN_OK : zn_json_fail(object, "the hash is \"%s\"", zn_shown(text).text);
+}
+
+static zn_status parse_base(zn_json *root, struct zn_run_state *s)
+{
+    zn_json *base, *config;
+    if (!zn_json_has(root, "base"))
+        return ZN_OK;
+    ZN_TRY(zn_json_get_object(root, "base", &base));
+    ZN_TRY(zn_json_get_string(base, "name", &s->base_name));
+    ZN_TRY(zn_json_get_object(base, "config", &config));
+    s->base_config = config;
+    return parse_hash(base, &s->base_hash);
 }
 
 static zn_status parse_data(zn_json *root, struct zn_run_state *s)
 {
     zn_json *data;
     int64_t seed;
-    const char *hash;
-    char *end;
     ZN_TRY(zn_json_get_object(root, "data", &data));
     ZN_TRY(zn_json_get_int(data, "windows", 1, INT64_MAX, &s->n_windows));
     ZN_TRY(zn_json_get_int(data, "consumed", 0, INT64_MAX / 2, &s->consumed));
     ZN_TRY(zn_json_get_int(data, "seq_len", 1, INT32_MAX, &s->seq_len));
     ZN_TRY(zn_json_get_int(data, "seed", 0, INT64_MAX, &seed));
     s->seed = (uint64_t)seed;
-    ZN_TRY(zn_json_get_string(data, "hash", &hash));
-    s->data_hash = strtoull(hash, &end, 16);
-    if (strlen(hash) != 16 || *end != '\0')
-        return zn_json_fail(data, "the hash is \"%s\"", zn_shown(hash).text);
+    ZN_TRY(parse_hash(data, &s->data_hash));
     ZN_TRY(zn_json_get_string(data, "packing", &s->packing));
     ZN_TRY(zn_json_get_bool(data, "truncate_rows", &s->truncate_rows));
     return zn_json_get_bool(data, "shuffle", &s->shuffle);
@@ -77,7 +109,19 @@ static zn_status parse_scale(zn_json *root, struct zn_run_state *s)
     return zn_json_get_int(scale, "patience", 0, INT64_MAX, &s->patience);
 }
 
-/* What is neither the master nor pending is the optimizer's: its states are in their order. */
+/* Whose scales have this name; -1: nobody's. */
+static int find_scaled(const struct zn_run_state *s, const char *name)
+{
+    for (int i = 0; i < ZN_MAX_OPTIMIZER_STATES; i++) {
+        const char *state = s->states[ZN_STATE_OPTIMIZER + i];
+        size_t length = state ? strlen(state) : 0;
+        if (state && strncmp(name, state, length) == 0 && strcmp(name + length, ZN_SCALES_SUFFIX) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* What is neither the master nor pending is the optimizer's: its states are in their order, and scales come after them. */
 static zn_status add_state(zn_json *list, const char *name, struct zn_run_state *s)
 {
     int k = ZN_STATE_OPTIMIZER;
@@ -89,6 +133,8 @@ static zn_status add_state(zn_json *list, const char *name, struct zn_run_state 
         k = ZN_STATE_MASTER;
     else if (strcmp(name, "pending") == 0)
         k = ZN_STATE_PENDING;
+    else if (find_scaled(s, name) >= 0)
+        k = ZN_STATE_SCALES + find_scaled(s, name);
     else if (k == ZN_STATE_PENDING)
         return zn_json_fail(list, "state '%s' is one too many", zn_shown(name).text);
     s->states[k] = name;
@@ -149,6 +195,7 @@ zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state)
         return zn_json_fail(root, "dtype '%s' is not one of fp32, bf16, fp16", zn_shown(dtype).text);
     ZN_TRY(parse_states(root, &s));
     ZN_TRY(parse_pending(root, &s));
+    ZN_TRY(parse_base(root, &s));
     if (s.masters_in_model && s.dtype != ZN_F32)
         return zn_json_fail(root, "masters are said to be in a model of %s", dtype);
     *state = s;

@@ -29,6 +29,10 @@ struct zn_run_state {
     bool masters_in_model; /* the weights are fp32 and are the masters; else there is NAME.master */
     const char *states[ZN_N_STATES]; /* by name, those among the optimizer's files; NULL: not there */
     struct zn_pending pending; /* the update that was delayed */
+    /* Of adapters: what they adapt. NULL and 0: all weights were trained. */
+    const char *base_name;
+    uint64_t base_hash;
+    const zn_json *base_config;
 };
 
 /* The text of state.json. `configuration` is that of run.json, a JSON object. */

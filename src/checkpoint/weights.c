@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "checkpoint/peft.h"
 
 enum { PIECE = 1 << 20 }; /* elements */
 
@@ -71,6 +72,8 @@ zn_status zn_weights_check(const zn_model *model, const zn_model_files *files,
         const zn_param *p = &model->module->params[i];
         struct zn_model_tensor found;
         zn_dtype type;
+        if (zn_is_adapter(p))
+            continue;
         ZN_TRY(zn_model_files_get(files, folder_name(model, p, s.without_prefix), p->ndim, p->dims, &found));
         if (zn_st_dtype_is_float(found.tensor->dtype, &type))
             n_of_type[type] += p->n_elements;
@@ -103,6 +106,8 @@ zn_status zn_weights_type(const zn_model *model, const zn_model_files *files, co
     zn_dtype common = style->dtype, one;
     for (int i = 0; i < model->module->n_params; i++) {
         struct zn_model_tensor found;
+        if (zn_is_adapter(&model->module->params[i]))
+            continue;
         ZN_TRY(zn_weights_find(model, files, style, &model->module->params[i], &found));
         if (!zn_st_dtype_is_float(found.tensor->dtype, &one) || one != common)
             common = ZN_F32;
@@ -124,6 +129,8 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
     for (int i = 0; i < model->module->n_params && status == ZN_OK; i++) {
         const zn_param *p = &model->module->params[i];
         struct zn_model_tensor found;
+        if (zn_is_adapter(p))
+            continue;
         status = zn_model_files_get(files, folder_name(model, p, style->without_prefix), p->ndim, p->dims,
                                     &found);
         struct zn_range range = zn_engine_owned_range(engine, p, 0);
@@ -142,14 +149,6 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
     return status;
 }
 
-static zn_status write_piece(void *self, const zn_param *param, int64_t first, const float *values,
-                             int64_t n_elements)
-{
-    if (!self) /* another rank writes */
-        return ZN_OK;
-    return zn_st_writer_write_f32(self, (size_t)param->index, first, n_elements, values);
-}
-
 struct zn_st_spec zn_weights_spec(const zn_model *model, const struct zn_weights_style *style, const zn_param *p)
 {
     struct zn_st_spec spec = {.name = folder_name(model, p, style->without_prefix), .dtype = style->dtype,
@@ -158,32 +157,54 @@ struct zn_st_spec zn_weights_spec(const zn_model *model, const struct zn_weights
     return spec;
 }
 
-/* Rank 0 writes; the others give their partitions. */
-static zn_status create_writer(const zn_model *model, const char *folder, const struct zn_weights_style *style,
-                               zn_st_writer **writer)
+zn_status zn_weights_writer(const zn_model *model, const char *folder, const struct zn_weights_style *style,
+                            const struct zn_st_cut *cut, zn_st_writer **writer)
 {
-    size_t n = (size_t)model->module->n_params;
+    int first = zn_model_first_written(model);
+    size_t n = (size_t)(model->module->n_params - first);
     struct zn_st_spec *specs = calloc(n, sizeof *specs);
     if (!specs)
-        return zn_fail(ZN_ERR_MEMORY, "no memory to export weights");
+        return zn_fail(ZN_ERR_MEMORY, "no memory to write weights");
     for (size_t i = 0; i < n; i++)
-        specs[i] = zn_weights_spec(model, style, &model->module->params[i]);
-    zn_status status = zn_st_writer_create(folder, "model", specs, n, 0, writer);
+        specs[i] = zn_weights_spec(model, style, &model->module->params[first + (int)i]);
+    const char *stem = model->module->n_adapters > 0 ? ZN_PEFT_STEM : "model";
+    zn_status status = cut ? zn_st_writer_create_part(folder, stem, specs, n, cut, writer)
+                           : zn_st_writer_create(folder, stem, specs, n, 0, writer);
     free(specs);
     return status;
+}
+
+/* Rank 0 writes; the others give their partitions. */
+struct exporting {
+    zn_st_writer *writer; /* NULL: another rank's */
+    int first;
+};
+
+static zn_status write_piece(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_elements)
+{
+    const struct exporting *x = self;
+    if (!x->writer)
+        return ZN_OK;
+    return zn_st_writer_write_f32(x->writer, (size_t)(param->index - x->first), first, n_elements, values);
 }
 
 zn_status zn_weights_export(zn_engine *engine, zn_comm *comm, const zn_model *model, const char *folder,
                             const struct zn_weights_style *style)
 {
-    zn_st_writer *writer = NULL;
+    struct exporting x = {.first = zn_model_first_written(model)};
     bool writes = zn_comm_rank(comm) == 0;
-    zn_status status = writes ? create_writer(model, folder, style, &writer) : ZN_OK;
+    zn_status status = writes ? zn_weights_writer(model, folder, style, NULL, &x.writer) : ZN_OK;
     status = zn_comm_agree(comm, status);
     if (status == ZN_OK)
-        status = zn_engine_stream_state(engine, ZN_STATE_MASTER, write_piece, writer);
+        status = zn_weights_stream(engine, model, write_piece, &x);
     if (status == ZN_OK)
-        status = zn_comm_agree(comm, writes ? zn_st_writer_finish(writer) : ZN_OK);
-    zn_st_writer_destroy(writer);
+        status = zn_comm_agree(comm, writes ? zn_st_writer_finish(x.writer) : ZN_OK);
+    zn_st_writer_destroy(x.writer);
     return status;
+}
+
+zn_status zn_weights_stream(zn_engine *engine, const zn_model *model, zn_take_values take, void *self)
+{
+    return model->module->n_adapters > 0 ? zn_engine_stream_trained(engine, take, self)
+                                         : zn_engine_stream_state(engine, ZN_STATE_MASTER, take, self);
 }

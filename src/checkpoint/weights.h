@@ -1,4 +1,5 @@
-/* Weights between hub folders and the engine, piece by piece: the model never exists twice. */
+/* Weights between hub folders and the engine, piece by piece: the model never exists twice. Adapters are no part of a hub folder:
+ * checking and loading leave them out; a model that has some writes them alone. */
 #ifndef ZN_CHECKPOINT_WEIGHTS_H
 #define ZN_CHECKPOINT_WEIGHTS_H
 
@@ -36,7 +37,15 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
                           const struct zn_weights_style *style, void (*progress)(void *self, int64_t done, int64_t total),
                           void *self);
 
-/* Collective: rank 0 writes model.safetensors (or shards) into the folder, which is there. */
+/* A writer of what the model writes, tensor i of it being parameter zn_model_first_written + i: "model", or "adapter_model". `cut`
+ * may be NULL: one writer makes all files. */
+zn_status zn_weights_writer(const zn_model *model, const char *folder, const struct zn_weights_style *style,
+                            const struct zn_st_cut *cut, zn_st_writer **writer);
+
+/* Collective: hands out the masters of what the model writes. */
+zn_status zn_weights_stream(zn_engine *engine, const zn_model *model, zn_take_values take, void *self);
+
+/* Collective: rank 0 writes model.safetensors (or shards), or adapter_model.safetensors, into the folder, which is there. */
 zn_status zn_weights_export(zn_engine *engine, zn_comm *comm, const zn_model *model, const char *folder,
                             const struct zn_weights_style *style);
 

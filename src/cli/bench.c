@@ -28,6 +28,7 @@ static const struct zn_command command = {
     .summary = "measures, each beside the machine's limit",
     .usage = "WHAT [flags]; `zinc bench WHAT --help` tells more",
     .example = "zinc bench io --nvme-path /mnt/nvme",
+    .words = ZN_CLI_BENCH_NAMES,
 };
 
 static const char *bench_name(const void *context, size_t i)
@@ -68,7 +69,7 @@ int zn_cli_bench(int argc, char **argv)
     int code = zn_cli_begin(&command, argc, argv, &nothing, &options);
     if (code < 0)
         code = zn_cli_end(&command, zn_fail(ZN_ERR_USAGE, "which one? `zinc bench --help` lists them"));
-    else if (options.help)
+    else if (options.help == ZN_HELP_TEXT)
         print_list();
     zn_options_fini(&options, &nothing);
     return fflush(stdout) == 0 ? code : ZN_EXIT_FAILED;

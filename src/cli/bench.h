@@ -8,6 +8,9 @@
     X(adam, "the optimizer in memory, beside the speed of memory")                                 \
     X(io, "swap on disk, beside fio")
 
+#define ZN_CLI_BENCH_NAME(name, summary) #name " "
+#define ZN_CLI_BENCH_NAMES ZN_CLI_BENCHES(ZN_CLI_BENCH_NAME)
+
 /* Those that are planned, refused by name. */
 #define ZN_CLI_BENCHES_LATER "gemm", "comm", "step"
 

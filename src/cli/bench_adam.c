@@ -23,7 +23,7 @@ struct flags {
 
 static const struct zn_option options[] = {
     {.name = "--elements", .kind = ZN_OPTION_INT, .offset = AT(elements), .value = "N", .initial = "100000000",
-     .range = "[1024, 4294967296]", .help = "Parameters to update."},
+     .range = "[1024, 4294967296]", .help = "Parameters to update.", .more = "Each takes 18 bytes of memory."},
     {.name = "--rounds", .kind = ZN_OPTION_INT, .offset = AT(rounds), .value = "N", .initial = "9", .range = "[3, 101]",
      .help = "Interleaved rounds; the medians are printed."},
     {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "checkpoint/export.h"
 #include "checkpoint/folder.h"
 #include "cli/commands.h"
@@ -34,6 +35,7 @@ static const struct zn_command command = {
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
     .takes_words = true,
+    .words = "list inspect verify export",
 };
 
 /* ---- Which ---- */
@@ -98,7 +100,8 @@ static zn_status find(const char *dir, struct found *found)
 
 static zn_status need_one(const struct found *found, const char *dir)
 {
-    return found->n > 0 ? ZN_OK : zn_fail(ZN_ERR_INPUT, "%s: holds no checkpoint", dir);
+    return found->n > 0 ? ZN_OK : zn_fail(ZN_ERR_INPUT, "%s: holds no checkpoint (--checkpoint-every N and --save all of zinc train save "
+                                           "some)", dir);
 }
 
 /* The newest that opens. */
@@ -364,7 +367,9 @@ static zn_status run(const struct checkpoint_flags *f, const struct zn_words *wo
     struct found found;
     while (words->n > 0 && k < 4 && strcmp(words->word[0], verbs[k]) != 0)
         k++;
-    if (words->n != 2 || k == 4)
+    if (words->n > 0 && k == 4)
+        return zn_fail(ZN_ERR_USAGE, "'%s' is not one of: list inspect verify export", zn_shown(words->word[0]).text);
+    if (words->n != 2)
         return zn_fail(ZN_ERR_USAGE, "give list, inspect, verify or export, and a folder");
     bool exports = strcmp(verbs[k], "export") == 0;
     if (exports && !f->output)
@@ -374,7 +379,7 @@ static zn_status run(const struct checkpoint_flags *f, const struct zn_words *wo
     const char *dir = words->word[1];
     zn_status status = find(dir, &found);
     if (status == ZN_OK && strcmp(verbs[k], "list") == 0)
-        status = list(&found, f);
+        status = found.n > 0 || f->json ? list(&found, f) : need_one(&found, dir);
     else if (status == ZN_OK && strcmp(verbs[k], "verify") == 0)
         status = verify(&found, dir, f);
     else if (status == ZN_OK)

@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "cli/commands.h"
 #include "cli/doctor_facts.h"
+#include "cli/doctor_mpi.h"
 #include "plan/calibrate_machine.h"
 
 struct doctor_flags {
@@ -21,7 +22,9 @@ static const struct zn_option flags[] = {
     {.name = "--measure",
      .kind = ZN_OPTION_FLAG,
      .offset = offsetof(struct doctor_flags, measure),
-     .help = "Measure matrix products and memory, for `zinc plan`; some seconds."},
+     .help = "Measure matrix products and memory, for `zinc plan`; some seconds.",
+     .more = "Products in each precision, the other kernels of training, memory, copies and sums between ranks, and, beside computing, "
+             "the drive below the current folder; best on a quiet machine."},
 };
 
 static const struct zn_command command = {
@@ -83,12 +86,8 @@ static void print_text(const struct doctor_facts *f)
     print_machine(f);
     for (int i = 0; i < DOCTOR_N_BACKENDS; i++)
         printf("%-14s %s: %s\n", i ? "" : "backends", f->backend[i].name, f->backend[i].state);
-    printf("%-14s %s\n", "blas", f->blas_library[0] ? f->blas_library : "unknown library");
-    if (f->blas_core)
-        printf("%-14s kernels for %s, threads: %s\n", "", f->blas_core,
-               f->blas_threading ? f->blas_threading : "unknown");
-    if (f->blas_config)
-        line("", f->blas_config);
+    line("mpi", f->mpi);
+    printf("%-14s -n: %s\n", "", f->ranks_text);
     printf("%-14s %s: %s, %s free, O_DIRECT %s\n", "disk", f->disk_folder, f->disk_type,
            zn_size_text(f->disk_free, free_bytes), f->disk_direct ? "works" : "does not work");
 }
@@ -184,14 +183,10 @@ static void print_json(const struct doctor_facts *f)
             printf(",");
         put_text(f->backend[i].name, f->backend[i].state);
     }
-    printf("},\"blas\":{");
-    put_text("library", f->blas_library[0] ? f->blas_library : NULL);
-    printf(",");
-    put_text("core", f->blas_core);
-    printf(",");
-    put_text("threading", f->blas_threading);
-    printf(",");
-    put_text("config", f->blas_config);
+    printf("},\"mpi\":{");
+    put_text("version", f->mpi);
+    printf(",\"starts_ranks\":%s,", f->starts_ranks ? "true" : "false");
+    put_text("said", f->ranks_text);
     printf("},\"disk\":{");
     put_text("folder", f->disk_folder);
     printf(",");
@@ -235,7 +230,7 @@ int zn_cli_doctor(int argc, char **argv)
     struct zn_options options;
     int code = zn_cli_begin(&command, argc, argv, &given, &options);
     if (code < 0)
-        code = zn_cli_end(&command, run(&given));
+        code = zn_cli_end(&command, doctor_is_rank() ? doctor_run_as_rank() : run(&given));
     zn_options_fini(&options, &given);
     return code;
 }

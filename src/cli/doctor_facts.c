@@ -1,7 +1,6 @@
 /* What this machine has, and what each backend found. */
 #include "cli/doctor_facts.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,8 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "cli/doctor_mpi.h"
+#include "comm/comm.h"
 #include "device/cpu/cpu.h"
 
 static zn_status read_isas(struct doctor_facts *f)
@@ -48,41 +49,12 @@ static void read_backends(struct doctor_facts *f)
 {
     static const char *const table[DOCTOR_N_BACKENDS][2] = {
         {"cpu", "found"},
-        {"sim", "found"},
-        {"opencl", "not in this build"},
-        {"cuda", "not in this build"},
+        {"opencl", "not in this build; --device cpu computes on the processor"},
+        {"cuda", "not in this build; --device cpu computes on the processor"},
     };
     for (int i = 0; i < DOCTOR_N_BACKENDS; i++) {
         f->backend[i].name = table[i][0];
         f->backend[i].state = table[i][1];
-    }
-}
-
-/* A function of the BLAS library that only some libraries have; copied into `function` because
- * C has no cast from an object pointer to a function pointer. */
-static bool blas_function(const char *name, void *function)
-{
-    void *symbol = dlsym(RTLD_DEFAULT, name);
-    memcpy(function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
-static void read_blas(struct doctor_facts *f)
-{
-    static const char *const threading[] = {"none", "pthread", "openmp"};
-    char *(*text)(void);
-    int (*number)(void);
-    Dl_info info;
-    void *sgemm = dlsym(RTLD_DEFAULT, "cblas_sgemm");
-    if (sgemm && dladdr(sgemm, &info) && info.dli_fname)
-        snprintf(f->blas_library, sizeof f->blas_library, "%s", info.dli_fname);
-    if (blas_function("openblas_get_corename", &text))
-        f->blas_core = text();
-    if (blas_function("openblas_get_config", &text))
-        f->blas_config = text();
-    if (blas_function("openblas_get_parallel", &number)) {
-        int kind = number();
-        f->blas_threading = kind >= 0 && kind < 3 ? threading[kind] : NULL;
     }
 }
 
@@ -146,6 +118,7 @@ zn_status doctor_facts_read(struct doctor_facts *facts)
     read_binding(facts);
     ZN_TRY(read_isas(facts));
     read_backends(facts);
-    read_blas(facts);
+    zn_comm_mpi_version(facts->mpi, sizeof facts->mpi);
+    facts->starts_ranks = doctor_try_ranks(facts->ranks_text, sizeof facts->ranks_text);
     return read_disk(facts);
 }

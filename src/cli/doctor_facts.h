@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/topology.h"
 
-enum { DOCTOR_N_ISAS = 3, DOCTOR_N_BACKENDS = 4, DOCTOR_MAX_RANKS = 64 };
+enum { DOCTOR_N_ISAS = 3, DOCTOR_N_BACKENDS = 3, DOCTOR_MAX_RANKS = 64 };
 
 struct doctor_facts {
     struct zn_machine machine;
@@ -29,15 +29,14 @@ struct doctor_facts {
 
     struct {
         const char *name;
-        const char *state; /* "found" or why not */
+        const char *state; /* "found", or what would make it work */
     } backend[DOCTOR_N_BACKENDS];
 
-    char blas_library[512]; /* the file, "" when it cannot be told */
-    const char *blas_core;  /* OpenBLAS only: the core its kernels are for, else NULL */
-    const char *blas_config;
-    const char *blas_threading; /* "none", "pthread", "openmp"; NULL when it cannot be told */
 
     const char *compiler;
+    char mpi[160];        /* implementation and version */
+    bool starts_ranks;    /* -n works */
+    char ranks_text[512]; /* so, or why not */
 
     char disk_folder[1024];
     char disk_type[32];

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/json_text.h"
+#include "cli/progress.h"
 #include "cli/settings.h"
 #include "text/jsonl.h"
 #include "zinc/train.h"
@@ -17,7 +18,6 @@ static const struct zn_option flags[] = {
     RANK_FLAGS,
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = offsetof(struct eval_flags, json), .section = ZN_SECTION_OUTPUT,
      .help = "Print one JSON object instead of text."},
-    {.name = "--adapter", .kind = ZN_OPTION_STRING, .value = "DIR", .section = ZN_SECTION_MODEL, .not_built = true},
 };
 
 static const struct zn_command command = {
@@ -30,19 +30,22 @@ static const struct zn_command command = {
     .hint = zn_cli_hint,
 };
 
+struct screen {
+    struct cli_progress progress;
+    bool has_failed; /* which is told, here or on another rank */
+};
+
 static void note(void *self, const char *text)
 {
-    (void)self;
-    fprintf(stderr, "zinc eval: %s\n", text);
+    zn_live_note(((struct screen *)self)->progress.live, "%s", text);
 }
 
-/* Told here or by another rank of the node. */
 static void show_failure(void *self, const char *text, bool speaks)
 {
-    bool *has_failed = self;
-    *has_failed = true;
+    struct screen *screen = self;
+    screen->has_failed = true;
     if (speaks)
-        fprintf(stderr, "zinc eval: %s\n", text);
+        zn_live_note(screen->progress.live, "%s", text);
 }
 
 /* JSON has no numbers that are not finite: null stands for them, and the reason says why. */
@@ -70,15 +73,19 @@ static void print_result(const struct zn_eval_result *r, bool as_json)
                r->perplexity, (long long)r->windows, (long long)r->examples, (long long)r->tokens, (long long)r->targets);
 }
 
-static zn_status eval(const struct eval_flags *f, bool *has_failed, int argc, char **argv)
+static zn_status eval(const struct eval_flags *f, struct screen *screen, int argc, char **argv)
 {
     const struct zn_words *map = &f->common.settings.map;
-    const struct zn_eval_options options = {.settings = f->common.settings,
-                                            .listener = {.self = has_failed, .note = note, .failed = show_failure}};
     struct zn_eval_result result;
     ZN_TRY(zn_row_options_check(&(struct zn_row_options){.map = map->word, .n_map = map->n}));
     ZN_TRY(zn_cli_start_ranks(&f->common, argc, argv));
-    ZN_TRY(zn_eval(&options, &result));
+    ZN_TRY(cli_progress_begin(&screen->progress, command.name));
+    const struct zn_eval_options options = {
+        .settings = f->common.settings,
+        .listener = {.self = screen, .note = note, .failed = show_failure, .progress = screen->progress.progress}};
+    zn_status status = zn_eval(&options, &result);
+    cli_progress_end(&screen->progress);
+    ZN_TRY(status);
     if (!result.is_shown)
         return ZN_OK;
     print_result(&result, f->json);
@@ -89,11 +96,12 @@ int zn_cli_eval(int argc, char **argv)
 {
     struct eval_flags f = {0};
     struct settings_line line;
-    bool has_failed = false;
+    struct screen screen = {0};
     int code = zn_cli_begin_settings(&command, ZN_FOR_EVAL, argc, argv, &f, &line);
     if (code < 0) {
-        zn_status status = eval(&f, &has_failed, argc, argv);
-        code = has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
+        zn_status status = eval(&f, &screen, argc, argv);
+        cli_progress_end(&screen.progress);
+        code = screen.has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);
     }
     zn_options_fini(&line.given, &f);
     return code;

@@ -6,20 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "checkpoint/weights.h"
+#include "checkpoint/merge.h"
 #include "cli/commands.h"
+#include "formats/hub_cache.h"
+#include "cli/progress.h"
 #include "models/gguf.h"
 #include "text/gguf_tokenizer.h"
 
 enum { CONFIG_BYTES = 16 * 1024 * 1024, QUANTIZATION_VERSION = 2 };
 
 struct export_flags {
-    const char *model, *gguf, *output, *name, *pre;
+    const char *model, *adapter, *gguf, *output, *name, *pre;
     bool overwrite, json;
 };
 
@@ -27,16 +28,19 @@ struct export_flags {
 
 static const struct zn_option flags[] = {
     {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
-     .help = "Hub folder, with tokenizer.json."},
+     .help = "Hub folder, with tokenizer.json.",
+     .more = "Also the output of `zinc train`, a checkpoint, or ORG/NAME in the hub's local cache."},
+    {.name = "--adapter", .kind = ZN_OPTION_STRING, .offset = AT(adapter), .value = "DIR", .otherwise = "none",
+     .help = "PEFT folder, merged into the weights on the way."},
     {.name = "--gguf", .kind = ZN_OPTION_CHOICE, .offset = AT(gguf), .value = "TYPE", .choices = "f32 f16 bf16 q8_0",
      .required = true, .help = "Write a GGUF file whose matrices are of this type."},
     {.name = "--output", .kind = ZN_OPTION_STRING, .offset = AT(output), .value = "FILE", .required = true,
-     .help = "The file to write."},
+     .help = "The file to write.", .more = "It appears under its name when it is whole."},
     {.name = "--overwrite", .kind = ZN_OPTION_FLAG, .offset = AT(overwrite), .help = "Replace the file if it is there."},
     {.name = "--name", .kind = ZN_OPTION_STRING, .offset = AT(name), .value = "NAME", .otherwise = "the folder's",
      .help = "general.name of the file."},
     {.name = "--pre", .kind = ZN_OPTION_STRING, .offset = AT(pre), .value = "NAME", .otherwise = "by tokenizer.json",
-     .help = "llama.cpp's name of the pre-tokenizer."},
+     .help = "llama.cpp's name of the pre-tokenizer.", .more = "For one that llama.cpp has and Zinc does not know."},
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json), .help = "Print one JSON object instead of text."},
 };
 
@@ -56,6 +60,9 @@ struct source {
     zn_model *model;
     zn_model_files *files;
     struct zn_weights_style style;
+    zn_peft *peft;       /* NULL: no adapter */
+    zn_merging *merging;
+    int n_params;        /* of the model, without adapters */
     zn_tokenizer *tokenizer;
     zn_gguf_model *gguf;
 };
@@ -64,6 +71,8 @@ static void source_fini(struct source *s)
 {
     zn_gguf_model_destroy(s->gguf);
     zn_tokenizer_close(s->tokenizer);
+    zn_merging_destroy(s->merging);
+    zn_peft_close(s->peft);
     zn_model_files_close(s->files);
     zn_model_destroy(s->model);
     zn_json_destroy(s->config);
@@ -105,13 +114,23 @@ static zn_status open_tokenizer(const char *folder, zn_tokenizer **tokenizer)
     return zn_tokenizer_open(folder, tokenizer);
 }
 
-static zn_status open_source(const char *folder, struct source *s)
+static zn_status open_adapter(const char *folder, struct source *s)
+{
+    if (!folder)
+        return ZN_OK;
+    ZN_TRY(zn_peft_open(folder, &s->peft));
+    return zn_merging_create(s->peft, s->model, &s->merging);
+}
+
+static zn_status open_source(const char *folder, const char *adapter, struct source *s)
 {
     ZN_TRY(load_config(folder, &s->config));
     ZN_TRY(zn_model_create(s->config, 1, &s->model));
     ZN_TRY(zn_gguf_model_create(s->config, s->model, &s->gguf));
     ZN_TRY(zn_model_files_open(folder, &s->files));
     ZN_TRY(zn_weights_check(s->model, s->files, tell_unclaimed, NULL, &s->style));
+    s->n_params = s->model->module->n_params;
+    ZN_TRY(open_adapter(adapter, s));
     return open_tokenizer(folder, &s->tokenizer);
 }
 
@@ -162,14 +181,11 @@ struct work {
     const float *factors;
     int64_t n_factors;
     zn_gguf_writer *writer;
-    zn_clock clock;
-    bool terminal;
-    double next; /* when to say how far it is */
 };
 
 static zn_status list_tensors(const struct source *s, zn_gguf_type type, struct work *w)
 {
-    w->n_params = (size_t)s->model->module->n_params;
+    w->n_params = (size_t)s->n_params;
     w->params = calloc(w->n_params, sizeof *w->params);
     w->specs = calloc(w->n_params + 1, sizeof *w->specs);
     if (!w->params || !w->specs)
@@ -199,31 +215,21 @@ static void tell_differences(const struct source *s, const struct work *w)
 
 /* ---- Writing ---- */
 
-static void say_progress(struct work *w, size_t done)
-{
-    double now = zn_clock_now(&w->clock);
-    if (now < w->next)
-        return;
-    w->next = now + (w->terminal ? 0.2 : 5);
-    fprintf(stderr, "%szinc export: %zu of %zu tensors%s", w->terminal ? "\r" : "", done, w->n_specs,
-            w->terminal ? "\033[K" : "\n");
-}
-
 static zn_status write_tensors(const struct source *s, struct work *w)
 {
-    zn_clock_init_real(&w->clock);
-    w->terminal = isatty(STDERR_FILENO) == 1;
-    w->next = zn_clock_now(&w->clock) + 1;
-    zn_status status = ZN_OK;
+    struct cli_progress progress;
+    zn_status status = cli_progress_begin(&progress, "zinc export");
+    zn_progress_begin(progress.progress, "writing tensors", "tensors", (int64_t)w->n_specs);
     for (size_t i = 0; i < w->n_params && status == ZN_OK; i++) {
-        struct zn_model_tensor from;
-        status = zn_weights_find(s->model, s->files, &s->style, &s->model->module->params[i], &from);
+        struct zn_model_tensor from = {0};
+        const zn_param *param = &s->model->module->params[i];
+        status = s->merging ? zn_merging_find(s->merging, s->files, &s->style, param, &from)
+                            : zn_weights_find(s->model, s->files, &s->style, param, &from);
         if (status == ZN_OK)
             status = zn_gguf_writer_copy(w->writer, i, &from, w->params[i].layout, w->params[i].n_heads);
-        say_progress(w, i);
+        zn_progress_add(progress.progress, 1);
     }
-    if (w->terminal)
-        fputs("\r\033[K", stderr);
+    cli_progress_end(&progress);
     ZN_TRY(status);
     if (w->factors)
         ZN_TRY(zn_gguf_writer_append(w->writer, w->n_params, w->factors, w->n_factors));
@@ -289,7 +295,7 @@ static zn_status export_model(const struct export_flags *f, const char *given)
     ZN_TRY(check_output(f));
     zn_status status = f->name ? ZN_OK : find_name(given, &name);
     if (status == ZN_OK)
-        status = open_source(f->model, &source);
+        status = open_source(f->model, f->adapter, &source);
     if (status == ZN_OK)
         status = write_file(f, &source, f->name ? f->name : name, type);
     source_fini(&source);
@@ -306,6 +312,8 @@ int zn_cli_export(int argc, char **argv)
         char *found = NULL;
         const char *model = f.model;
         zn_status status = zn_cli_find_model(&command, &f.model, &found);
+        if (status == ZN_OK)
+            status = zn_hub_check_folder(f.model);
         if (status == ZN_OK)
             status = export_model(&f, model);
         code = zn_cli_end(&command, status);

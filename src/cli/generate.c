@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/settings.h"
+#include "cli/talk.h"
 #include "zinc/generate.h"
 
 struct generate_flags {
@@ -15,14 +16,13 @@ struct generate_flags {
 static const struct zn_option flags[] = {
     RANK_FLAGS,
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = offsetof(struct generate_flags, json), .section = ZN_SECTION_OUTPUT,
-     .help = "Print one JSON object instead of text."},
-    {.name = "--adapter", .kind = ZN_OPTION_STRING, .value = "DIR", .section = ZN_SECTION_MODEL, .not_built = true},
+     .help = "Print JSON instead of text, one object a line."},
 };
 
 static const struct zn_command command = {
     .name = "zinc generate",
     .summary = "text from a model",
-    .usage = "--model DIR --prompt TEXT [flags]",
+    .usage = "--model DIR (--prompt TEXT | --prompts FILE | --chat) [flags]",
     .example = "zinc generate --model ./SmolLM2-135M-Instruct --chat --prompt \"Name three colours.\"",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
@@ -106,6 +106,67 @@ static void put_json(const struct zn_generate_result *r)
     puts("}");
 }
 
+static zn_status check_output(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return zn_fail(ZN_ERR_IO, "standard output cannot be written");
+    return ZN_OK;
+}
+
+/* What of the text is not on the screen yet. */
+static zn_status put_result(const struct generate_flags *f, struct screen *screen, const struct zn_generate_result *r)
+{
+    clear_line(screen);
+    if (r->is_shown && f->json)
+        put_json(r);
+    else if (r->is_shown) {
+        if (!screen->streams)
+            fwrite(r->text, 1, r->n_bytes, stdout);
+        putchar('\n');
+    }
+    return check_output();
+}
+
+static zn_status answer_prompts(const struct generate_flags *f, struct screen *screen, zn_generator *generator)
+{
+    for (size_t i = 0; i < zn_generator_n_prompts(generator); i++) {
+        struct zn_generate_result result;
+        zn_status status = zn_generator_answer(generator, i, &result);
+        if (status != ZN_OK) {
+            clear_line(screen);
+            return status;
+        }
+        if (i > 0 && result.is_shown && !f->json)
+            putchar('\n'); /* an empty line between texts */
+        status = put_result(f, screen, &result);
+        zn_generate_result_fini(&result);
+        ZN_TRY(status);
+    }
+    return ZN_OK;
+}
+
+/* Answers messages until there are no more. */
+static zn_status talk(const struct generate_flags *f, struct screen *screen, zn_generator *generator)
+{
+    struct talk *talk;
+    ZN_TRY(talk_open(&talk));
+    zn_status status = ZN_OK;
+    for (const char *message; status == ZN_OK && (message = talk_next(talk, generator));) {
+        struct zn_generate_result result;
+        talk_begin_answer();
+        status = zn_generator_say(generator, message, &result);
+        if (status == ZN_OK) {
+            status = put_result(f, screen, &result);
+            zn_generate_result_fini(&result);
+        } else if (status == ZN_ERR_USAGE || status == ZN_ERR_INPUT) {
+            note(screen, zn_error_message()); /* the conversation goes on without it */
+            status = ZN_OK;
+        }
+    }
+    talk_close(talk);
+    return status;
+}
+
 static zn_status run(const struct generate_flags *f, struct screen *screen)
 {
     const struct zn_generate_options options = {.settings = f->common.settings,
@@ -113,22 +174,25 @@ static zn_status run(const struct generate_flags *f, struct screen *screen)
                                                              .note = note,
                                                              .failed = show_failure,
                                                              .progress = screen->shows_progress ? show_progress : NULL,
-                                                             .text = screen->streams ? show_text : NULL}};
-    struct zn_generate_result result;
-    zn_status status = zn_generate(&options, &result);
+                                                             .text = screen->streams ? show_text : NULL,
+                                                             .is_stopped = talk_is_stopped}};
+    zn_generator *generator;
+    zn_status status = zn_generator_create(&options, &generator);
     clear_line(screen);
     if (status != ZN_OK)
         return status;
-    if (result.is_shown && f->json)
-        put_json(&result);
-    else if (result.is_shown) {
-        if (!screen->streams)
-            fwrite(result.text, 1, result.n_bytes, stdout);
-        putchar('\n');
-    }
-    zn_generate_result_fini(&result);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return zn_fail(ZN_ERR_IO, "standard output cannot be written");
+    status = zn_generator_n_prompts(generator) > 0 ? answer_prompts(f, screen, generator) : talk(f, screen, generator);
+    zn_generator_destroy(generator);
+    return status;
+}
+
+/* Ranks that -n starts have no standard input: the terminal is this process's. */
+static zn_status check_ranks(const struct generate_flags *f)
+{
+    const char *prompt = f->common.settings.prompt;
+    if (f->common.n_ranks > 0 && prompt && prompt[0] == '-' && !prompt[1])
+        return zn_fail(ZN_ERR_USAGE, "--prompt - with -n: the ranks have no standard input; put the text into a file for --prompts, or "
+                                     "leave -n off");
     return ZN_OK;
 }
 
@@ -140,7 +204,9 @@ int zn_cli_generate(int argc, char **argv)
     if (code < 0) {
         struct screen screen = {.shows_progress = zn_cli_has_terminal(STDERR_FILENO),
                                 .streams = !f.json && zn_cli_has_terminal(STDOUT_FILENO)};
-        zn_status status = zn_cli_start_ranks(&f.common, argc, argv);
+        zn_status status = check_ranks(&f);
+        if (status == ZN_OK)
+            status = zn_cli_start_ranks(&f.common, argc, argv);
         if (status == ZN_OK)
             status = run(&f, &screen);
         code = screen.has_failed ? zn_cli_code(status) : zn_cli_end(&command, status);

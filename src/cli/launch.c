@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/commands.h"
 #include "cli/launch_relay.h"
 #include "cli/signals.h"
 
@@ -95,7 +96,9 @@ static void become(char **words, const sigset_t *mask, int told, int output, int
 /* The cause was told by the rank that has it, unless it was killed. */
 static void tell_end(const char *command, int code)
 {
-    if (code > 128)
+    if (code > 128 && atomic_load(&n_asked) > 0)
+        fprintf(stderr, "zinc %s: stopped as asked; steps since the last checkpoint are not saved\n", command);
+    else if (code > 128)
         fprintf(stderr, "zinc %s: the job ended: signal %d (%s)\n", command, code - 128, strsignal(code - 128));
     else if (code != 0)
         fprintf(stderr, "zinc %s: the job ended with code %d\n", command, code);
@@ -134,14 +137,17 @@ static zn_status run(const char *command, char **words)
     cause = pid < 0 ? errno : 0;
     for (int i = 0; i < 3; i++)
         close(pipes[i][1]);
-    if (pid > 0 && read(told[0], &cause, sizeof cause) == 0) {
+    ssize_t n_told = pid > 0 ? read(told[0], &cause, sizeof cause) : 0;
+    if (n_told < 0)
+        cause = errno;
+    if (pid > 0 && n_told == 0) {
         atomic_store(&mpirun_pid, pid);
         for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
             if (signals[i] != SIGHUP || !zn_cli_is_ignored(SIGHUP)) /* nohup */
                 sigaction(signals[i], &action, NULL);
         signal(SIGPIPE, SIG_IGN); /* who writes is told */
         sigprocmask(SIG_SETMASK, &mask, NULL);
-        int code = zn_launch_relay(pid, output[0], errors[0], stop_unread);
+        int code = zn_launch_relay(pid, output[0], errors[0], getenv(ZN_CLI_LIVE) != NULL, stop_unread);
         tell_end(command, code);
         exit(code);
     }
@@ -152,6 +158,38 @@ static zn_status run(const char *command, char **words)
     sigprocmask(SIG_SETMASK, &mask, NULL);
     return zn_fail(ZN_ERR_IO, "-n: cannot start %s: %s (install an MPI, or name it with --mpirun)", words[0],
                    strerror(cause));
+}
+
+/* mpirun looks at the machine through hwloc, whose OpenCL plugin may load LLVM (with PoCL), which takes SIGUSR1 for itself: the
+ * ranks would never be told to stop. mpirun needs no OpenCL devices. */
+static void leave_out_opencl(void)
+{
+    const char *given = getenv("HWLOC_COMPONENTS");
+    char components[1024] = "-opencl";
+    if (given && given[0])
+        snprintf(components, sizeof components, "%s,-opencl", given);
+    setenv("HWLOC_COMPONENTS", components, 1);
+}
+
+/* What ranks cannot see for themselves: mpirun gives them a terminal of their own whatever this one is. */
+static zn_status set_environment(int argc, char **argv)
+{
+    char *line;
+    ZN_TRY(zn_cli_command_line(argc, argv, &line));
+    setenv(ZN_CLI_COMMAND_LINE, line, 1);
+    free(line);
+    const char *tty = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) ? ttyname(STDOUT_FILENO) : NULL;
+    if (isatty(STDOUT_FILENO))
+        setenv("ZINC_TERMINAL", "1", 1);
+    else
+        unsetenv("ZINC_TERMINAL");
+    if (tty)
+        setenv(ZN_CLI_LIVE, tty, 1);
+    else
+        unsetenv(ZN_CLI_LIVE);
+    setenv(ZN_CLI_LAUNCHED, "1", 1);
+    leave_out_opencl();
+    return ZN_OK;
 }
 
 zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv)
@@ -179,13 +217,10 @@ zn_status zn_launch(int64_t n_ranks, const char *mpirun, int argc, char **argv)
     words[n++] = self;
     words[n++] = argv[0];
     copy_words(argc, argv, words + n);
-    /* mpirun gives its ranks a terminal of their own whatever this one is. */
-    if (isatty(STDOUT_FILENO))
-        setenv("ZINC_TERMINAL", "1", 1);
-    else
-        unsetenv("ZINC_TERMINAL");
+    zn_status status = set_environment(argc, argv);
     fflush(stdout);
-    zn_status status = run(argv[0], words);
+    if (status == ZN_OK)
+        status = run(argv[0], words);
     free(words);
     return status;
 }

@@ -19,6 +19,9 @@ struct relay {
     bool is_inside; /* of a paragraph */
     bool heard;     /* a rank has said something */
     void (*unread)(void); /* NULL once it was called */
+    bool is_live;   /* rank 0 draws over its last lines */
+    zn_text above;  /* lines of standard error that wait until those are cleared */
+    int n_waits;    /* looks since the first of them came */
 };
 
 static void put_bytes(struct relay *r, FILE *out, const char *bytes, size_t n_bytes)
@@ -30,16 +33,28 @@ static void put_bytes(struct relay *r, FILE *out, const char *bytes, size_t n_by
     unread();
 }
 
-static void put(struct relay *r, const zn_text *text)
-{
-    if (text->n_bytes > 0)
-        put_bytes(r, stderr, text->data, text->n_bytes);
-}
-
 static void clear(zn_text *text)
 {
     zn_text_fini(text);
     zn_text_init(text);
+}
+
+static void put(struct relay *r, const zn_text *text)
+{
+    if (text->n_bytes == 0)
+        return;
+    if (r->is_live)
+        zn_text_add_bytes(&r->above, text->data, text->n_bytes);
+    else
+        put_bytes(r, stderr, text->data, text->n_bytes);
+}
+
+static void put_above(struct relay *r)
+{
+    if (r->above.n_bytes > 0)
+        put_bytes(r, stderr, r->above.data, r->above.n_bytes);
+    clear(&r->above);
+    r->n_waits = 0;
 }
 
 static bool is_rule(const char *line)
@@ -69,9 +84,19 @@ static void end_paragraph(struct relay *r)
     r->is_inside = false;
 }
 
+/* Open MPI tells which signal it passes on, which nobody sent who reads this. */
+static bool is_about_signals(const char *line)
+{
+    return strstr(line, "Forwarding signal ") != NULL;
+}
+
 static void take_line(struct relay *r)
 {
     const char *line = r->line.data;
+    if (is_about_signals(line)) {
+        clear(&r->line);
+        return;
+    }
     bool is_ours = strstr(line, "zinc train: ") != NULL, rule = is_rule(line);
     r->heard |= is_ours;
     if (is_ours || (!rule && !r->is_inside)) {
@@ -99,9 +124,29 @@ static void take(struct relay *r, const char *bytes, size_t n_bytes)
     }
 }
 
+/* Lines of standard error go where the rows of rank 0 were just cleared. */
 static void take_output(struct relay *r, const char *bytes, size_t n_bytes)
 {
-    put_bytes(r, stdout, bytes, n_bytes);
+    static const char cleared[] = "\033[J";
+    const char *at = r->above.n_bytes > 0 ? memmem(bytes, n_bytes, cleared, 3) : NULL;
+    r->heard |= memmem(bytes, n_bytes, "zinc train: ", 12) != NULL;
+    if (at) {
+        size_t n = (size_t)(at - bytes) + 3;
+        put_bytes(r, stdout, bytes, n);
+        put_above(r);
+        bytes += n;
+        n_bytes -= n;
+    }
+    if (n_bytes > 0)
+        put_bytes(r, stdout, bytes, n_bytes);
+}
+
+/* Rank 0 draws several times a second; where it does not, it will not. */
+static void look_after_lines(struct relay *r)
+{
+    enum { MOST_WAITS = 10 };
+    if (r->above.n_bytes > 0 && ++r->n_waits > MOST_WAITS)
+        put_above(r);
 }
 
 /* A pipe from mpirun, and what becomes of its bytes. */
@@ -131,9 +176,9 @@ static bool read_both(struct relay *r, const struct source sources[2], struct po
     return true;
 }
 
-int zn_launch_relay(pid_t mpirun, int output, int errors, void (*unread)(void))
+int zn_launch_relay(pid_t mpirun, int output, int errors, bool is_live, void (*unread)(void))
 {
-    struct relay r = {.unread = unread};
+    struct relay r = {.unread = unread, .is_live = is_live};
     const struct source sources[2] = {{output, take_output}, {errors, take}};
     struct pollfd wanted[2] = {{.fd = output, .events = POLLIN}, {.fd = errors, .events = POLLIN}};
     int status = 0;
@@ -141,7 +186,8 @@ int zn_launch_relay(pid_t mpirun, int output, int errors, void (*unread)(void))
     fcntl(output, F_SETFL, O_NONBLOCK);
     fcntl(errors, F_SETFL, O_NONBLOCK);
     while (runs) {
-        read_both(&r, sources, wanted, LOOK_MS);
+        if (!read_both(&r, sources, wanted, LOOK_MS))
+            look_after_lines(&r);
         pid_t ended = waitpid(mpirun, &status, WNOHANG);
         runs = ended == 0 || (ended < 0 && errno == EINTR);
     }
@@ -151,6 +197,8 @@ int zn_launch_relay(pid_t mpirun, int output, int errors, void (*unread)(void))
     if (!r.heard)
         put(&r, &r.held);
     put(&r, &r.paragraph);
+    put_above(&r);
+    zn_text_fini(&r.above);
     zn_text_fini(&r.line);
     zn_text_fini(&r.held);
     zn_text_fini(&r.paragraph);

@@ -47,14 +47,18 @@ static const struct zn_option flags[] = {
     {.name = "--precision", .kind = ZN_OPTION_CHOICE, .offset = AT(precision), .value = "TYPE", .choices = "fp32 bf16 fp16",
      .otherwise = "of a folder as in training; of a shape bf16, or fp16 where devices lack it",
      .help = "Working precision."},
-    {.name = "--recompute", .kind = ZN_OPTION_CHOICE, .offset = AT(recompute), .value = "on|off", .choices = "on off",
-     .otherwise = "as training chooses", .help = "Compute activations again in backward."},
+    {.name = "--recompute", .kind = ZN_OPTION_CHOICE, .offset = AT(recompute), .value = "HOW", .choices = "on off keep=N",
+     .otherwise = "as training chooses", .help = "Compute activations again in backward, but for the last N segments."},
     {.name = "--keep-logits", .kind = ZN_OPTION_CHOICE, .offset = AT(keep_logits), .value = "on|off", .choices = "on off",
      .otherwise = "as training chooses", .help = "Keep the logits of a chunk of tokens for their gradient."},
     {.name = "--reduce", .kind = ZN_OPTION_CHOICE, .offset = AT(reduce), .value = "WHEN", .choices = "every last",
      .otherwise = "last at stages 0 and 1, else every", .help = "Sum gradients over ranks every micro-batch or once a step."},
     {.name = "--optimizer", .kind = ZN_OPTION_CHOICE, .offset = AT(optimizer), .value = "NAME", .initial = "adamw",
      .choices = ZN_OPTIMIZER_NAMES, .help = "The update rule."},
+    {.name = "--lora-rank", .kind = ZN_OPTION_INT, .offset = AT(lora_rank), .value = "R", .range = "[1, 65536]", .otherwise = "none",
+     .help = "Adapters of this rank are trained, over a frozen base."},
+    {.name = "--lora-targets", .kind = ZN_OPTION_LIST, .offset = AT(lora_targets), .value = "NAME", .otherwise = "all",
+     .help = "Linear layers with an adapter: all, attention, mlp, or globs over their names."},
     {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
      .otherwise = "what the cluster's devices have", .help = "What a rank may hold on its device."},
     {.name = "--prefetch-bytes", .kind = ZN_OPTION_SIZE, .offset = AT(prefetch_bytes), .value = "SIZE",
@@ -76,7 +80,7 @@ static const struct zn_option flags[] = {
     TIER("--offload-activations", off_activations, "as training chooses", "activation checkpoints"),
     {.name = "--tile-limit", .kind = ZN_OPTION_SIZE, .offset = AT(tile_limit), .value = "SIZE",
      .otherwise = "as training chooses", .help = "Split parameters above this size into tiles; 0: none."},
-    {.name = "--host-cache", .kind = ZN_OPTION_SIZE, .offset = AT(host_cache), .value = "SIZE", .otherwise = "0",
+    {.name = "--host-cache", .kind = ZN_OPTION_SIZE, .offset = AT(host_cache), .value = "SIZE", .otherwise = "what --memory-limit leaves",
      .help = "Optimizer states on NVMe that stay in memory."},
     {.name = "--schedule", .kind = ZN_OPTION_CHOICE, .offset = AT(schedule), .value = "NAME", .initial = "horizontal",
      .choices = "horizontal vertical auto", .help = "Order of segments and micro-batches; auto: vertical where it saves "
@@ -119,15 +123,16 @@ static zn_status refuse_unfit(const struct plan *p)
                    p->advice.text);
 }
 
-static zn_status search(struct plan *p, const struct plan_flags *f, bool fits)
+static zn_status search(struct plan *p, const struct plan_flags *f)
 {
     if (f->largest) {
         struct zn_family family = {f->hidden, f->heads, f->ffn, f->vocabulary};
         p->has_shape = true;
-        return zn_plan_largest(&p->setup, &p->freedom, &family, &p->shape, &p->model, &p->prediction);
+        ZN_TRY(zn_plan_largest(&p->setup, &p->choices, &family, &p->shape, &p->model, &p->prediction));
+    } else {
+        ZN_TRY(zn_plan_choose(&p->setup, &p->choices, &p->prediction));
     }
-    return fits ? zn_plan_fit(&p->setup, &p->freedom, &p->prediction)
-                : zn_plan_choose(&p->setup, &p->freedom, &p->prediction);
+    return zn_predict_time(&p->setup, &p->prediction);
 }
 
 static zn_status run(const struct plan_flags *f, const struct zn_options *given)
@@ -137,7 +142,7 @@ static zn_status run(const struct plan_flags *f, const struct zn_options *given)
     const char *config = f->fit ? f->fit : "zinc-fit.json";
     zn_status status = plan_prepare(&p, f, given);
     if (status == ZN_OK)
-        status = search(&p, f, fits);
+        status = search(&p, f);
     if (status == ZN_OK)
         zn_plan_advise(&p.setup, &p.prediction, &p.advice);
     if (status == ZN_OK && fits)

@@ -5,7 +5,7 @@
 #include "base/options.h"
 #include "plan/advice.h"
 #include "plan/paper.h"
-#include "plan/search.h"
+#include "plan/planner.h"
 
 struct plan_flags {
     const char *model, *params, *cluster, *paper, *fit, *trace;
@@ -15,6 +15,8 @@ struct plan_flags {
     int64_t ranks, nodes, micro_batch, accumulate, seq_len;
     size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
     const char *delayed_update;
+    int64_t lora_rank; /* 0: no adapters */
+    struct zn_words lora_targets;
     bool in_backward, largest, simulate, json, program;
 };
 
@@ -23,8 +25,9 @@ struct plan {
     const struct plan_flags *flags;
     struct zn_cluster cluster;
     struct zn_plan_setup setup;
-    struct zn_plan_freedom freedom;
+    struct zn_choices choices;
     zn_model *model;
+    bool *is_base; /* with adapters, by parameter index: it is none of theirs */
     bool has_shape; /* the model is no folder's */
     struct zn_shape shape;
     struct zn_prediction prediction;
@@ -38,6 +41,10 @@ zn_status plan_check_flags(const struct plan_flags *flags, const struct zn_optio
  * fini whatever happened. */
 zn_status plan_prepare(struct plan *plan, const struct plan_flags *flags, const struct zn_options *given);
 void plan_fini(struct plan *plan);
+
+/* Of --lora-rank: its flags, and once the model and its type are known, the adapters. */
+zn_status plan_check_adapters(const struct plan_flags *flags, const struct zn_options *given);
+zn_status plan_add_adapters(struct plan *plan, zn_dtype base_type);
 
 void plan_show_text(const struct plan *plan);
 void plan_count_text(double count, char text[32]); /* "4.276 K" */

@@ -27,19 +27,35 @@ static void add_offload(zn_text *t, const struct zn_engine_options *e, const cha
         zn_text_add(t, ",%s\"delayed-update\":%lld", separator, (long long)e->delay_after);
 }
 
+static void add_targets(zn_text *t, const struct zn_words *targets, const char *separator)
+{
+    if (targets->n == 0)
+        return;
+    zn_text_add(t, ",%s\"lora-targets\":[", separator);
+    for (size_t i = 0; i < targets->n; i++) {
+        zn_text_add(t, "%s", i ? "," : "");
+        zn_text_add_quoted(t, targets->word[i]);
+    }
+    zn_text_add(t, "]");
+}
+
 /* What `zinc train` takes. */
 static void add_flags(zn_text *t, const struct plan *p, const char *separator)
 {
     const struct zn_engine_options *e = &p->setup.engine;
+    char keep[ZN_KEEP_TEXT];
     zn_text_add(t, "\"stage\":%d,%s\"precision\":\"%s\",%s\"micro-batch\":%lld,%s\"accumulate\":%lld,%s\"seq-len\":%lld",
                 e->stage, separator, zn_dtype_name(e->type), separator, (long long)e->micro_batch, separator,
                 (long long)e->accumulate, separator, (long long)e->seq_len);
     zn_text_add(t, ",%s\"recompute\":\"%s\",%s\"keep-logits\":\"%s\",%s\"reduce\":\"%s\",%s\"optimizer\":\"%s\"",
-                separator, e->recompute ? "on" : "off", separator, e->keep_logits ? "on" : "off", separator,
+                separator, zn_keep_text(e, keep), separator, e->keep_logits ? "on" : "off", separator,
                 e->reduce_every ? "every" : "last", separator, e->optimizer->name);
     zn_text_add(t, ",%s\"prefetch-bytes\":%zu,%s\"persist-below\":%zu", separator, e->prefetch_bytes, separator,
                 e->persist_bytes);
     add_offload(t, e, separator);
+    if (p->flags->lora_rank > 0)
+        zn_text_add(t, ",%s\"lora-rank\":%lld", separator, (long long)p->flags->lora_rank);
+    add_targets(t, &p->flags->lora_targets, separator);
     if (p->setup.memory_limit)
         zn_text_add(t, ",%s\"memory-limit\":%zu", separator, p->setup.memory_limit);
 }

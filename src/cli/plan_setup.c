@@ -76,6 +76,7 @@ zn_status plan_check_flags(const struct plan_flags *f, const struct zn_options *
     if (f->program && f->json)
         return zn_fail(ZN_ERR_USAGE, "--program is text; leave --json out");
     ZN_TRY(check_update(f, given));
+    ZN_TRY(plan_check_adapters(f, given));
     return check_shape(f, given);
 }
 
@@ -248,11 +249,11 @@ static int tier_of(const char *name)
 static void set_choices(struct plan *p, const struct zn_options *given)
 {
     const struct plan_flags *f = p->flags;
-    struct zn_choices *c = &p->freedom.choices;
+    struct zn_choices *c = &p->choices;
     *c = zn_choices_open();
     c->any_schedule = strcmp(f->schedule, "auto") == 0;
     c->stage = f->stage ? f->stage[0] - '0' : -1;
-    c->recompute = f->recompute ? strcmp(f->recompute, "on") == 0 : -1;
+    c->keep = f->recompute ? zn_keep_parse(f->recompute) : -1;
     c->keep_logits = f->keep_logits ? strcmp(f->keep_logits, "on") == 0 : -1;
     c->reduce_every = f->reduce ? strcmp(f->reduce, "every") == 0 : -1;
     c->optimizer = tier_of(f->off_optimizer);
@@ -265,7 +266,10 @@ static void set_choices(struct plan *p, const struct zn_options *given)
         c->prefetch_bytes = f->prefetch_bytes;
     if (zn_options_given(given, "--host-cache"))
         c->host_cache = f->host_cache;
-    p->freedom.micro_batch = f->micro_batch == 0;
+    else if (c->optimizer == ZN_TIER_NVME && !f->memory_limit)
+        c->host_cache = 0; /* as in training */
+    c->compares_all = zn_options_given(given, "--fit");
+    c->any_micro_batch = f->micro_batch == 0 && (c->compares_all || !p->cluster.device.is_host);
 }
 
 zn_status plan_prepare(struct plan *p, const struct plan_flags *f, const struct zn_options *given)
@@ -274,6 +278,7 @@ zn_status plan_prepare(struct plan *p, const struct plan_flags *f, const struct 
     ZN_TRY(open_cluster(p));
     ZN_TRY(set_ranks(p));
     ZN_TRY(f->model ? open_folder(p, f->model) : make_shape(p));
+    ZN_TRY(plan_add_adapters(p, p->setup.engine.type));
     if (f->precision)
         ZN_TRY(zn_dtype_parse(f->precision, "--precision", &p->setup.engine.type));
     ZN_TRY(set_engine(p, given));
@@ -287,4 +292,5 @@ void plan_fini(struct plan *p)
 {
     zn_prediction_fini(&p->prediction);
     zn_model_destroy(p->model);
+    free(p->is_base);
 }

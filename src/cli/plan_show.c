@@ -46,6 +46,8 @@ static void text_offload(const struct zn_engine_options *e)
             printf("%s%s on %s", n++ ? ", " : "", states[i].name, zn_tier_name(states[i].tier));
     if (e->tile_bytes)
         printf("%stiles of %s", n++ ? ", " : "", zn_size_text(e->tile_bytes, text));
+    if (e->host_cache && e->offload.optimizer == ZN_TIER_NVME)
+        printf("%s%s of its states in memory", n++ ? ", " : "", zn_size_text(e->host_cache, text));
     if (n)
         putchar('\n');
 }
@@ -53,6 +55,7 @@ static void text_offload(const struct zn_engine_options *e)
 static void text_head(const struct plan *p)
 {
     char count[32];
+    char keep[ZN_KEEP_TEXT];
     const struct zn_plan_setup *s = &p->setup;
     const struct zn_engine_options *e = &s->engine;
     plan_count_text((double)zn_model_n_elements(p->model), count);
@@ -65,7 +68,7 @@ static void text_head(const struct plan *p)
            s->n_ranks == 1 ? "" : "s", s->n_nodes, s->n_nodes == 1 ? "" : "s");
     printf("stage %d, %s, %lld × %lld windows of %lld tokens a rank, recompute %s%s%s%s\n", e->stage,
            zn_dtype_name(e->type), (long long)e->accumulate, (long long)e->micro_batch, (long long)e->seq_len,
-           e->recompute ? "on" : "off", e->vertical ? ", vertical" : "", e->in_backward ? ", updates in backward" : "",
+           zn_keep_text(e, keep), e->vertical ? ", vertical" : "", e->in_backward ? ", updates in backward" : "",
            e->delay_after >= 0 ? ", delayed updates" : "");
     text_offload(e);
     putchar('\n');
@@ -99,7 +102,7 @@ static void text_memory(const struct plan *p)
 static void text_sizes(const struct plan *p)
 {
     const zn_module *m = p->model->module;
-    const zn_manifest *manifest = &p->prediction.manifest;
+    const zn_manifest *manifest = &p->prediction.plan.manifest;
     const zn_param *largest = &m->params[0];
     char text[ZN_SIZE_TEXT];
     size_t width = zn_dtype_bytes(p->setup.engine.type);
@@ -125,7 +128,7 @@ static void text_traffic(const struct zn_prediction *r)
         const char *name;
         uint64_t n_bytes;
     } rows[] = {{"gather", r->gather},         {"reduce", r->reduce},
-                {"within the node", r->near},  {"between nodes", r->far},
+                {"within the node", r->intra_node},  {"between nodes", r->inter_node},
                 {"device and host", r->host_bytes}, {"nvme read", r->nvme_read},
                 {"nvme write", r->nvme_write}};
     char text[ZN_SIZE_TEXT];
@@ -140,7 +143,7 @@ static void text_time(const struct zn_prediction *r)
 {
     char rate[32];
     printf("time of a step                      seconds\n");
-    printf("  %-26s %14.4g   update %.4g\n", "compute", r->compute, r->update);
+    printf("  %-26s %14.4g\n", "compute", r->compute);
     printf("  %-26s %14.4g\n", "communication", r->communication);
     printf("  %-26s %14.4g\n", "io", r->io);
     printf("  %-26s %14.4g\n\n", "step", r->step);
@@ -177,8 +180,8 @@ static void json_memory(zn_text *t, const struct plan *p)
         zn_text_add(t, "%s\"%s\":%zu", k ? "," : "", zn_kind_name((zn_kind)k), r->kind[k]);
     zn_text_add(t, "},\"buffers\":{");
     bool first = true;
-    for (size_t i = 0; i < r->manifest.n_entries; i++) {
-        const struct zn_manifest_entry *e = &r->manifest.entries[i];
+    for (size_t i = 0; i < r->plan.manifest.n_entries; i++) {
+        const struct zn_manifest_entry *e = &r->plan.manifest.entries[i];
         if (e->kind != ZN_KIND_BUFFERS)
             continue;
         zn_text_add(t, first ? "" : ",");

@@ -9,12 +9,6 @@ static const char *const names[ZN_N_RESOURCES] = {"compute", "updates on the hos
                                                   "nvme"};
 static const char *const keys[ZN_N_RESOURCES] = {"compute", "updates", "communication", "host_link", "nvme"};
 
-/* Rates are those of the predicted step, in the simulated time. */
-static double faster(const struct zn_prediction *r)
-{
-    return r->step / r->simulated.seconds;
-}
-
 void plan_simulated_text(const struct plan *p)
 {
     const struct zn_prediction *r = &p->prediction;
@@ -35,9 +29,9 @@ void plan_simulated_text(const struct plan *p)
     for (int t = 0, n = 0; t < ZN_N_TIERS; t++)
         if (s->tier_peak[t] > 0)
             printf("%s %s %s", n++ ? "," : "", zn_size_text(s->tier_peak[t], text), zn_tier_name((zn_tier)t));
-    plan_count_text(r->tokens_per_second * faster(r), rate);
-    printf("\n  %s tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", rate,
-           r->flops_per_device * faster(r) / 1e12, 100 * r->efficiency * faster(r));
+    plan_count_text(r->tokens_per_second, rate);
+    printf("\n  %s tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", rate, r->flops_per_device / 1e12,
+           100 * r->efficiency);
 }
 
 void plan_simulated_json(zn_text *t, const struct plan *p)
@@ -57,7 +51,7 @@ void plan_simulated_json(zn_text *t, const struct plan *p)
     for (int i = ZN_COMPUTE + 1; i < ZN_N_RESOURCES; i++)
         zn_text_add(t, "%s\"%s\":%.9g", i > ZN_COMPUTE + 1 ? "," : "", keys[i], s->resource[i].exposed);
     zn_text_add(t, "},\"step\":%.9g,\"tokens_per_second\":%.9g,\"tflops_per_device\":%.9g,\"efficiency\":%.9g}", s->seconds,
-                r->tokens_per_second * faster(r), r->flops_per_device * faster(r) / 1e12, r->efficiency * faster(r));
+                r->tokens_per_second, r->flops_per_device / 1e12, r->efficiency);
 }
 
 zn_status plan_write_trace(struct plan *p, const char *path)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/launch.h"
+#include "cli/signals.h"
 #include "comm/comm.h"
 
 int zn_cli_begin_settings(const struct zn_command *own, unsigned which, int argc, char **argv, void *flags,
@@ -33,4 +34,21 @@ zn_status zn_cli_start_ranks(const struct settings_flags *f, int argc, char **ar
 bool zn_cli_has_terminal(int fd)
 {
     return isatty(fd) && (!zn_comm_is_launched() || getenv("ZINC_TERMINAL"));
+}
+
+void zn_cli_terminal(struct zn_terminal *terminal)
+{
+    const char *tty = getenv(ZN_CLI_LIVE);
+    bool is_launched = zn_comm_is_launched();
+    zn_terminal_init(terminal, is_launched ? tty != NULL : isatty(STDOUT_FILENO) && isatty(STDERR_FILENO), is_launched ? tty : NULL);
+}
+
+/* mpirun passes standard error on in whole lines: a rank draws on standard output. */
+void zn_cli_error_terminal(struct zn_terminal *terminal)
+{
+    zn_cli_terminal(terminal);
+    if (zn_comm_is_launched())
+        return;
+    zn_terminal_init(terminal, isatty(STDERR_FILENO), NULL);
+    terminal->fd = terminal->size_fd = STDERR_FILENO;
 }

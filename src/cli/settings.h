@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "settings/settings.h"
+#include "show/terminal.h"
 
 /* The flags of such a command begin with these; its own follow. */
 struct settings_flags {
@@ -34,6 +35,12 @@ int zn_cli_begin_settings(const struct zn_command *own, unsigned which, int argc
 
 /* Starts mpirun where -n asks for it, and then does not return but on a failure. */
 zn_status zn_cli_start_ranks(const struct settings_flags *flags, int argc, char **argv);
+
+/* Whether a live part can be drawn: standard output and standard error are the terminal that a person sees. */
+void zn_cli_terminal(struct zn_terminal *terminal);
+
+/* The same of a command that draws on standard error alone. */
+void zn_cli_error_terminal(struct zn_terminal *terminal);
 
 /* Whether this process writes to a terminal that a person sees: mpirun gives its ranks one of their own. */
 bool zn_cli_has_terminal(int fd);

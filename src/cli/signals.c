@@ -6,6 +6,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+
+#include "zinc/train.h"
 
 static atomic_int caught;
 
@@ -34,7 +37,14 @@ int zn_cli_stop(void *self)
         signal(SIGPIPE, SIG_IGN); /* who writes is told */
         *installed = true;
     }
-    return atomic_load(&caught);
+    int signal = atomic_load(&caught);
+    return signal == SIGUSR1 && getenv(ZN_CLI_LAUNCHED) ? ZN_STOP_ASKED : signal;
+}
+
+bool zn_cli_is_asked(void)
+{
+    int signal = atomic_load(&caught);
+    return signal != 0 && signal != SIGPIPE;
 }
 
 void zn_cli_flush(FILE *out)

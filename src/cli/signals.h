@@ -6,10 +6,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* In the environment of ranks that -n has started: they are told to stop with SIGUSR1, whatever the signal was. */
+#define ZN_CLI_LAUNCHED "ZINC_LAUNCHED"
+
+/* … and the terminal on which rank 0 may draw. */
+#define ZN_CLI_LIVE "ZINC_LIVE"
+
 /* For zn_train_options.stop. The first call begins to catch the signals: before there is something to save they end the
  * process as they always do. `self` is a bool that is false at first. Returns the signal that came, or 0. A second one
  * of the same kind ends the process. SIGHUP that is ignored, as nohup does, stays ignored. */
 int zn_cli_stop(void *self);
+
+/* Whether somebody has asked this process to stop; any thread may call it. */
+bool zn_cli_is_asked(void);
 
 /* Writes out what was printed; where nobody reads it any more, zn_cli_stop returns SIGPIPE from now on. */
 void zn_cli_flush(FILE *out);

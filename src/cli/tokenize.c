@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/machine.h"
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "text/encode.h"
 #include "formats/tokens.h"
 #include "text/stop.h"
@@ -27,9 +27,11 @@ struct tokenize_flags {
 
 static const struct zn_option flags[] = {
     {.name = "--model", .kind = ZN_OPTION_STRING, .offset = AT(model), .value = "DIR", .required = true,
-     .help = "Hub folder with tokenizer.json."},
+     .help = "Hub folder with tokenizer.json.",
+     .more = "tokenizer_config.json and config.json name the end of text. ORG/NAME is in the hub's local cache."},
     {.name = "--output", .kind = ZN_OPTION_STRING, .offset = AT(output), .value = "FILE.bin",
-     .help = "Token file to write from the inputs."},
+     .help = "Token file to write from the inputs.",
+     .more = "Inputs are .txt, .jsonl and .json files, or folders of them. The file appears under its name when it is whole."},
     {.name = "--map", .kind = ZN_OPTION_LIST, .offset = AT(map), .value = "NEW=OLD", .otherwise = "none",
      .help = "Read the key OLD of rows as NEW: messages=dialog."},
     {.name = "--text", .kind = ZN_OPTION_STRING, .offset = AT(text), .value = "STRING", .may_be_empty = true,
@@ -39,7 +41,8 @@ static const struct zn_option flags[] = {
     {.name = "--decode", .kind = ZN_OPTION_LIST, .offset = AT(decode), .value = "ID",
      .help = "Print the text of these ids, special tokens kept."},
     {.name = "--threads", .kind = ZN_OPTION_INT, .offset = AT(threads), .value = "N", .range = "[1, 4096]",
-     .otherwise = "physical cores", .help = "Threads to encode with."},
+     .otherwise = "physical cores", .help = "Threads to encode with.",
+     .more = "Ids do not depend on it."},
     {.name = "--json", .kind = ZN_OPTION_FLAG, .offset = AT(json),
      .help = "Print one JSON object instead of text."},
 };
@@ -143,11 +146,9 @@ static zn_status print_text(const zn_tokenizer *tokenizer, const struct zn_words
 
 struct work {
     zn_token_writer *writer;
-    zn_clock clock;
-    bool terminal;
+    struct cli_progress progress;
     uint64_t n_bytes; /* of all files */
     int64_t n_tokens;
-    double next; /* when to say how far it is */
 };
 
 static zn_status put_tokens(void *self, const int32_t *ids, const uint8_t *counts, size_t n)
@@ -158,16 +159,9 @@ static zn_status put_tokens(void *self, const int32_t *ids, const uint8_t *count
     return zn_token_writer_append(w->writer, ids, (int64_t)n);
 }
 
-static void say_progress(void *self, uint64_t n_bytes)
+static void tell_progress(void *self, uint64_t n_bytes)
 {
-    struct work *w = self;
-    char done[ZN_SIZE_TEXT], all[ZN_SIZE_TEXT];
-    if (zn_clock_now(&w->clock) < w->next)
-        return;
-    w->next = zn_clock_now(&w->clock) + (w->terminal ? 0.2 : 5);
-    fprintf(stderr, "%szinc tokenize: %s of %s, %lld tokens%s", w->terminal ? "\r" : "",
-            zn_size_text((size_t)n_bytes, done), zn_size_text((size_t)w->n_bytes, all),
-            (long long)w->n_tokens, w->terminal ? "\033[K" : "\n");
+    zn_progress_set(((struct work *)self)->progress.progress, (int64_t)n_bytes);
 }
 
 static zn_status check_files(const struct zn_data_files *files, uint64_t *sum)
@@ -186,11 +180,13 @@ static zn_status check_files(const struct zn_data_files *files, uint64_t *sum)
 
 static zn_status encode_files(zn_encoder *encoder, const struct zn_data_files *files, struct work *w)
 {
-    const struct zn_token_sink sink = {.self = w, .put = put_tokens, .progress = say_progress};
-    w->next = zn_clock_now(&w->clock) + 1;
-    zn_status status = zn_encode_files(encoder, files->file, files->n, &sink);
-    if (w->terminal)
-        fputs("\r\033[K", stderr);
+    const struct zn_token_sink sink = {.self = w, .put = put_tokens, .progress = tell_progress};
+    zn_status status = cli_progress_begin(&w->progress, "zinc tokenize");
+    if (status == ZN_OK) {
+        zn_progress_begin(w->progress.progress, "encoding the data", "bytes", (int64_t)w->n_bytes);
+        status = zn_encode_files(encoder, files->file, files->n, &sink);
+    }
+    cli_progress_end(&w->progress);
     return status;
 }
 
@@ -243,9 +239,8 @@ static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *
 {
     struct zn_encoder_options options = {.tokenizer = tokenizer, .n_threads = n_threads,
                                          .rows = {.map = f->map.word, .n_map = f->map.n}};
-    struct work w = {.terminal = isatty(STDERR_FILENO) == 1};
+    struct work w = {0};
     zn_encoder *encoder;
-    zn_clock_init_real(&w.clock);
     ZN_TRY(check_files(files, &w.n_bytes));
     ZN_TRY(end_of_text(f->model, tokenizer, &options.end_of_text));
     int64_t n_ids = zn_tokenizer_n_ids(tokenizer);

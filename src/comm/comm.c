@@ -86,6 +86,39 @@ static zn_status check_source(const zn_comm *comm, const struct zn_comm_tag *tag
     return ZN_OK;
 }
 
+void zn_comm_set_bridge(zn_comm *comm, const struct zn_bridge *bridge, const struct zn_shared *staging)
+{
+    comm->bridge = bridge;
+    comm->staging = staging;
+}
+
+/* Leads a request through the staging where its source or its result lies in a device's memory; else finds the result's pointer. */
+static zn_status reach_memory(const zn_comm *comm, const struct zn_shared *from, struct zn_extent to, const char *what,
+                              struct comm_request *r)
+{
+    bool is_device = to.space == ZN_SPACE_DEVICE;
+    if (!is_device)
+        ZN_TRY(zn_extent_pointer(to, r->n_result, what, &r->to));
+    if (!is_device && !from->device)
+        return ZN_OK;
+    if (!comm->bridge)
+        return zn_fail(ZN_ERR_INTERNAL, "%s: memory of a device, which this communicator does not reach", what);
+    size_t half = comm->staging->n_bytes / 2;
+    if (r->n_source > half || r->n_result > half || (is_device && r->n_result > to.n_bytes))
+        return zn_fail(ZN_ERR_INTERNAL, "%s: %zu and %zu bytes do not pass through staging of %zu", what, r->n_source, r->n_result,
+                       half);
+    if (from->device) {
+        r->device_from = from->device + r->offset;
+        r->region = comm->staging->index;
+        r->offset = 0;
+    }
+    if (is_device) {
+        r->device_to = to.address;
+        r->to = comm->staging->address + half;
+    }
+    return ZN_OK;
+}
+
 static zn_status log_request(const zn_comm *comm, const struct comm_request *r)
 {
     const char *wire = r->op == COMM_REDUCE ? zn_dtype_name(r->wire) : "bytes", *group = comm_group_name(comm);
@@ -105,9 +138,7 @@ static zn_status submit(zn_comm *comm, const struct comm_request *r, zn_event *d
 
 zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event *done)
 {
-    void *to;
     ZN_TRY(check_source(comm, &gather->tag, gather->from, gather->offset, gather->n_bytes));
-    ZN_TRY(zn_extent_pointer(gather->to, (size_t)comm->n_ranks * gather->n_bytes, "gather", &to));
     uint64_t sent = (uint64_t)(comm->n_ranks - 1) * gather->n_bytes;
     struct comm_request request = {
         .op = COMM_GATHER,
@@ -115,10 +146,12 @@ zn_status zn_comm_gather(zn_comm *comm, const struct zn_gather *gather, zn_event
         .region = gather->from->index,
         .offset = gather->offset,
         .n_bytes = gather->n_bytes,
-        .to = to,
+        .n_source = gather->n_bytes,
+        .n_result = (size_t)comm->n_ranks * gather->n_bytes,
         .after = {zn_event_ticket(gather->after[0]), zn_event_ticket(gather->after[1])},
         .mark = mark_of(comm, &gather->tag, sent),
     };
+    ZN_TRY(reach_memory(comm, gather->from, gather->to, "gather", &request));
     return submit(comm, &request, done);
 }
 
@@ -133,9 +166,7 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         !zn_mul_size(n_bytes, (size_t)comm->n_ranks, &n_all))
         return zn_fail(ZN_ERR_INTERNAL, "a reduce of %lld elements at %zu",
                        (long long)reduce->n_elements, reduce->offset);
-    void *to;
     ZN_TRY(check_source(comm, &reduce->tag, reduce->from, reduce->offset, n_all));
-    ZN_TRY(zn_extent_pointer(reduce->to, n_bytes, "reduction", &to));
     uint64_t sent = (uint64_t)(comm->n_ranks - 1) * (uint64_t)reduce->n_elements * zn_dtype_bytes(reduce->wire);
     struct comm_request request = {
         .op = COMM_REDUCE,
@@ -144,11 +175,13 @@ zn_status zn_comm_reduce(zn_comm *comm, const struct zn_reduce *reduce, zn_event
         .offset = reduce->offset,
         .n_bytes = n_bytes,
         .wire = reduce->wire,
-        .to = to,
         .adds = reduce->adds,
+        .n_source = n_all,
+        .n_result = n_bytes,
         .after = {zn_event_ticket(reduce->after[0]), zn_event_ticket(reduce->after[1])},
         .mark = mark_of(comm, &reduce->tag, sent),
     };
+    ZN_TRY(reach_memory(comm, reduce->from, reduce->to, "reduction", &request));
     return submit(comm, &request, done);
 }
 

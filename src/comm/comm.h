@@ -31,6 +31,7 @@ struct zn_shared {
     int index;
     size_t n_bytes;
     unsigned char *address; /* zeroed, 4096-byte aligned; of this rank's own part. NULL on sim */
+    zn_addr device; /* not 0: the own part lies there in a device's memory, not in memory of the communicator's (index -1) */
 };
 
 static inline struct zn_extent zn_shared_extent(const struct zn_shared *shared)
@@ -77,6 +78,18 @@ struct zn_reduce {
     bool adds;
     zn_event *after[2];
 };
+
+/* How requests reach a device's memory. Called on the thread of requests; they block. */
+struct zn_bridge {
+    void *self;
+    zn_status (*read)(void *self, void *to, zn_addr from, size_t n_bytes);
+    zn_status (*write)(void *self, zn_addr to, const void *from, size_t n_bytes);
+};
+
+/* Not collective, while no request is under way: from now on sources and results may lie in a device's memory. They pass through
+ * `staging`, whose one half holds the largest source and the other the largest result. Both are borrowed; NULL: no more. Ranks
+ * agree on whether their sources do. */
+void zn_comm_set_bridge(zn_comm *comm, const struct zn_bridge *bridge, const struct zn_shared *staging);
 
 int zn_comm_rank(const zn_comm *comm);
 int zn_comm_n_ranks(const zn_comm *comm);
@@ -162,6 +175,9 @@ zn_status zn_comm_create_mpi(zn_clock *clock, zn_comm **comm);
 
 /* Whether this process was started by mpirun or srun (without starting MPI). */
 bool zn_comm_is_launched(void);
+
+/* The MPI of this build, "Open MPI v4.1.4" (without starting it). */
+void zn_comm_mpi_version(char *text, size_t size);
 
 /* One of n_ranks identical ranks on a virtual clock: a request takes latency + bytes received or sent /
  * bandwidth, of the link within a node or between nodes: the longer of the two, since both work at

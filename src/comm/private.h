@@ -16,6 +16,8 @@ struct comm_request {
     zn_dtype wire;
     void *to;
     bool adds;
+    zn_addr device_from, device_to; /* not 0: they come from there, through the staging, and go there */
+    size_t n_source, n_result;      /* bytes of these */
     struct zn_ticket after[2];
     struct zn_mark mark; /* its bytes are those that this rank sends */
 };
@@ -46,6 +48,8 @@ struct zn_comm {
     uint64_t sent[ZN_N_COMM_KINDS]; /* of the thread that submits */
     zn_timeline *timeline;          /* likewise; NULL: none */
     zn_request_log *requests;       /* likewise */
+    const struct zn_bridge *bridge;   /* to a device's memory; NULL: none. While no request is under way, as the next */
+    const struct zn_shared *staging;
     int n_groups;                   /* of a job: those not yet destroyed; of the thread that splits it */
     pthread_mutex_t lock;           /* of a job: guards the next */
     char agreed[COMM_TEXT];         /* the last failure that all ranks of it or of a group agreed on */

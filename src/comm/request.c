@@ -75,12 +75,22 @@ static zn_status reduce(struct worker *w, const struct comm_asked *asked,
     return status;
 }
 
+/* What lies in a device's memory is brought to the staging, which all ranks have left since the last request. */
+static zn_status bring(const struct worker *w, const struct comm_request *r)
+{
+    const struct zn_bridge *bridge = w->head.bridge;
+    if (r->device_from)
+        ZN_TRY(bridge->read(bridge->self, w->head.staging->address, r->device_from, r->n_source));
+    return r->device_to && r->adds ? bridge->read(bridge->self, r->to, r->device_to, r->n_result) : ZN_OK;
+}
+
 static zn_status run(struct worker *w, const struct comm_request *request)
 {
     for (int i = 0; i < 2; i++)
         ZN_TRY(zn_ticket_wait(request->after[i], w->head.clock));
     w->began = request->mark.timeline ? zn_clock_now(w->head.clock) : 0;
     ZN_TRY(job_check(w->node.job));
+    ZN_TRY(bring(w, request));
     const struct comm_asked asked = {
         .axis = (int32_t)w->head.axis,
         .op = (int32_t)request->op,
@@ -97,6 +107,8 @@ static zn_status run(struct worker *w, const struct comm_request *request)
         ZN_TRY(reduce(w, &asked, request));
     else
         ZN_TRY(gather(w, &asked, request->to));
+    if (request->device_to)
+        ZN_TRY(w->head.bridge->write(w->head.bridge->self, request->device_to, request->to, request->n_result));
     node_set_done(&w->node, asked.sequence);
     return node_wait_done(&w->node, asked.sequence);
 }

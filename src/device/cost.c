@@ -94,15 +94,6 @@ static cost gemm_cost(const struct zn_gemm_args *a)
     return (cost){.flops = 2.0 * m * n * k, .n_bytes = FLOAT * activations + params};
 }
 
-static cost gemv_cost(const struct zn_gemv_args *a)
-{
-    double m = (double)a->rows, n = (double)a->n, k = (double)a->k;
-    double params = param_bytes(a->w_type, n * k) + (a->bias ? param_bytes(a->bias_type, n) : 0.0);
-    double partial = a->transpose_w ? 0.0 : 2.0 * m * n * pieces(a->k, ZN_GEMV_DEPTH);
-    return (cost){.flops = 2.0 * m * n * k,
-                  .n_bytes = params + FLOAT * (m * k + m * n + partial)};
-}
-
 static cost column_sum_cost(const struct zn_column_sum_args *a)
 {
     double rows = (double)a->rows + 2.0 * pieces(a->rows, ZN_SUM_ROWS) + 1.0;
@@ -241,7 +232,13 @@ static cost sum_squares_cost(const struct zn_sum_squares_args *a)
 static cost adam_cost(const struct zn_adam_args *a)
 {
     double copy = a->copy ? (double)zn_dtype_bytes(a->copy_type) : 0.0;
-    return moved((7.0 * FLOAT + copy) * (double)a->n_elements);
+    return moved((3.0 * FLOAT + 4.0 * (double)zn_dtype_bytes(a->state_type) + copy) * (double)a->n_elements);
+}
+
+static cost adam_8bit_cost(const struct zn_adam_8bit_args *a)
+{
+    double copy = a->adam.copy ? (double)zn_dtype_bytes(a->adam.copy_type) : 0.0, scales = 4.0 * FLOAT / ZN_STATE_BLOCK;
+    return moved((3.0 * FLOAT + 4.0 + scales + copy) * (double)a->adam.n_elements);
 }
 
 static cost sgd_cost(const struct zn_sgd_args *a)
@@ -249,6 +246,18 @@ static cost sgd_cost(const struct zn_sgd_args *a)
     double copy = a->copy ? (double)zn_dtype_bytes(a->copy_type) : 0.0;
     double buffer = !a->momentum_buffer ? 0.0 : a->first ? 1.0 : 2.0;
     return moved(((3.0 + buffer) * FLOAT + copy) * (double)a->n_elements);
+}
+
+static cost lion_cost(const struct zn_lion_args *a)
+{
+    double copy = a->copy ? (double)zn_dtype_bytes(a->copy_type) : 0.0;
+    return moved((5.0 * FLOAT + copy) * (double)a->n_elements);
+}
+
+static cost adagrad_cost(const struct zn_adagrad_args *a)
+{
+    double copy = a->copy ? (double)zn_dtype_bytes(a->copy_type) : 0.0;
+    return moved((5.0 * FLOAT + copy) * (double)a->n_elements);
 }
 
 struct zn_kernel_cost zn_kernel_cost(zn_kernel kernel, const void *args)

@@ -20,8 +20,15 @@ typedef enum {
     ZN_LANE_OUT,  /* to the host: gradients and activation checkpoints, by the engine's thread */
     ZN_LANE_IN,   /* along the trace: parameters and activation checkpoints, by the engine's thread */
     ZN_LANE_BACK, /* from updates: new parameters, by the thread of updates, or by the engine's while that is idle */
+    ZN_LANE_COMM_OUT, /* what communication takes and brings, by its thread, where it reaches a device's memory so */
+    ZN_LANE_COMM_IN,
     ZN_N_LANES
 } zn_lane;
+
+static inline bool zn_lane_is_out(zn_lane lane)
+{
+    return lane == ZN_LANE_OUT || lane == ZN_LANE_COMM_OUT;
+}
 
 /* A copy between the host's memory and a device's. */
 struct zn_transfer {
@@ -69,11 +76,9 @@ static inline bool zn_device_is_discrete(const zn_device *device)
     return device->ops->copy != NULL;
 }
 
-/* Memory of the cpu device's own for each of its threads: one panel of the grid of matrix products
- * in fp32, 2 MiB. It is mapped when the device is made, but only kernels with 16-bit parameters
- * touch it: a run in fp32 has it as addresses alone. Not in the ledger: who plans for 16-bit
- * parameters counts it. */
-enum { ZN_CPU_SCRATCH_BYTES = ZN_GEMM_K * ZN_GEMM_N * 4 };
+/* Memory of the cpu device's own for each of its threads, mapped when the device is made: packed operands of matrix products,
+ * tiles of attention. Not in the ledger: who plans a process counts it beside the plan. */
+enum { ZN_CPU_SCRATCH_BYTES = 2 * 1024 * 1024 };
 
 /* The processor. n_threads >= 1; isa NULL or "" takes ZINC_ISA's choice or the best the machine has. The
  * caller destroys. */
@@ -106,8 +111,9 @@ static inline void zn_device_trace(zn_device *device, zn_timeline *timeline, zn_
     device->track = track;
 }
 
-/* The compute stream of a sim device, for others that work on its cores. */
+/* The compute stream of a sim device, for others that work on its cores; and the flops of all products it was asked for. */
 zn_stream *zn_device_sim_stream(zn_device *device);
+double zn_device_sim_flops(const zn_device *device);
 
 /* Allocates and charges the ledger; `zn_device_free` takes the same figures back. To free address 0
  * is legal and does nothing. */
@@ -142,7 +148,7 @@ static inline zn_status zn_device_wait(zn_device *d, zn_event *event)
 static inline zn_status zn_device_copy(zn_device *d, zn_lane lane, const struct zn_transfer *transfer)
 {
     zn_event_reset(transfer->done);
-    *(lane == ZN_LANE_OUT ? &d->bytes_out : &d->bytes_in) += transfer->n_bytes;
+    *(zn_lane_is_out(lane) ? &d->bytes_out : &d->bytes_in) += transfer->n_bytes;
     return zn_event_fail(transfer->done, d->ops->copy(d, lane, transfer));
 }
 

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/kernels_optimizer.h"
 #include "memory/address.h"
 #include "tensor/dtype.h"
 #include "tensor/sums.h"
@@ -39,7 +40,6 @@ enum { ZN_LANES = 16 };
     X(mul)                                                                                         \
     X(round)                                                                                       \
     X(gemm)                                                                                        \
-    X(gemv)                                                                                        \
     X(column_sum)                                                                                  \
     X(embedding_forward)                                                                           \
     X(embedding_backward)                                                                          \
@@ -59,7 +59,10 @@ enum { ZN_LANES = 16 };
     X(loss_gradient)                                                                               \
     X(sum_squares)                                                                                 \
     X(adam)                                                                                        \
-    X(sgd)
+    X(adam_8bit)                                                                                   \
+    X(sgd)                                                                                         \
+    X(lion)                                                                                        \
+    X(adagrad)
 
 typedef enum zn_kernel {
 #define ZN_KERNEL_ENUM(name) ZN_KERNEL_##name,
@@ -145,9 +148,12 @@ struct zn_round_args {
 /* C(m,n) = op(A)(m,k) · op(B)(k,n) [+ C when `adds`] [+ bias(n) on every row].
  * op is the transpose where transpose_x is set; A is stored (m,k) or, transposed, (k,m). B and bias
  * may be 16-bit parameters.
- * Runs as a grid of single-threaded sgemm calls with constant block sizes ZN_GEMM_*: the sum
- * over k is cut at multiples of ZN_GEMM_K, blocks of C at multiples of ZN_GEMM_M and _N. */
-enum { ZN_GEMM_M = 256, ZN_GEMM_N = 512, ZN_GEMM_K = 1024 };
+ *
+ * The order is canonical: the sum over k is cut into chunks of ZN_GEMM_K, counted from the call's first k. A chunk is a chain of
+ * fused multiply-adds from zero, ascending. C is the first chunk, or C plus it where it adds, then plus the next chunks one by one,
+ * then plus the bias. So a product may be cut into calls along m and n anywhere and along k, where the later calls add and the last
+ * has the bias, at multiples of ZN_GEMM_K. */
+enum { ZN_GEMM_K = 256 };
 
 struct zn_gemm_args {
     zn_addr a, b, c, bias; /* bias may be 0 */
@@ -155,23 +161,6 @@ struct zn_gemm_args {
     int64_t a_stride, b_stride, c_stride;
     zn_dtype b_type, bias_type;
     bool transpose_a, transpose_b, adds;
-};
-
-/* y(rows,n) = x(rows,k) · op(W) [+ bias(n)] for at most ZN_GEMV_ROWS rows, at the speed at which W
- * is read from memory; for generation. W is stored (k,n) or, transposed, (n,k), without gaps, in
- * fp32, bf16 or fp16: each element is exact in fp32, so the bits are those of W cast to fp32. They
- * depend neither on the instruction set nor on the number of rows: a dot product is taken in 16 lanes
- * that are added by one tree; with W (k,n) the sum over k is taken in chunks of ZN_GEMV_DEPTH, the
- * chunks in order, and `partial` holds rows × ceil(k / ZN_GEMV_DEPTH) × n floats (else it may be 0). */
-enum { ZN_GEMV_ROWS = 8, ZN_GEMV_DEPTH = 32 };
-
-struct zn_gemv_args {
-    zn_addr y, x, w, bias, partial; /* bias may be 0 */
-    zn_dtype w_type, bias_type;
-    int64_t rows, n, k;
-    int64_t x_stride, y_stride; /* of rows; y_stride is n where W is (k,n) */
-    bool transpose_w;
-    bool adds; /* to y, where W is (k,n): its rows before were added by other calls */
 };
 
 /* dst(cols) = sum over rows of src(rows,cols). Rows are summed in chunks of ZN_SUM_ROWS, the
@@ -354,33 +343,6 @@ struct zn_loss_gradient_args {
 struct zn_sum_squares_args {
     zn_addr sum, src, partial;
     int64_t n_elements;
-};
-
-/* Adam on one range. With g = grad × grad_scale [+ decay·p when coupled]:
- *   decoupled: p ← p × (1 - lr·decay)            (keep = that factor, else 1)
- *   m ← m + (1-beta1)(g - m);  v ← beta2·v + (1-beta2)·g·g
- *   p ← p - step_size × m / (sqrt(v) / root_correction + eps)
- * Each line in fp32 operations in the order written, no fused multiply-add, so that every
- * instruction set gives the same bits. copy, when not 0, receives p in copy_type. */
-struct zn_adam_args {
-    zn_addr param, grad, exp_avg, exp_avg_sq, copy;
-    zn_dtype copy_type;
-    int64_t n_elements;
-    float grad_scale, one_minus_beta1, beta2, one_minus_beta2, eps;
-    float step_size;       /* lr / (1 - beta1^t) */
-    float root_correction; /* sqrt(1 - beta2^t) */
-    float keep;            /* 1 - lr·decay, or 1 */
-    float coupled_decay;   /* 0 when decoupled */
-};
-
-/* g = grad × grad_scale + coupled_decay × p; with momentum: buf ← first ? g : momentum·buf + g,
- * p ← p - lr·buf; without (momentum_buffer = 0): p ← p - lr·g. */
-struct zn_sgd_args {
-    zn_addr param, grad, momentum_buffer, copy;
-    zn_dtype copy_type;
-    int64_t n_elements;
-    float grad_scale, lr, momentum, coupled_decay;
-    bool first;
 };
 
 const char *zn_kernel_name(zn_kernel kernel);

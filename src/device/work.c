@@ -1,36 +1,29 @@
-/* What a processor's kernels do beyond the work that must be done: products come in the blocks of a grid that cores take one
- * after the other, attention in groups of queries. */
+/* What a processor's kernels do beyond the work that must be done: products come in strips that cores share, attention in groups
+ * of queries. */
 #include "device/kernels.h"
 
-enum { MAX_CORES = 64, MANY = 16 }; /* so many blocks a core are as good as shared evenly */
-enum { QUERIES = 16 };              /* that attention takes at once */
+enum { STRIP = 32 };   /* lines of a product's operand that are not cut further (device/cpu/product_tile.h) */
+enum { QUERIES = 16 }; /* that attention takes at once */
 
 static int64_t pieces(int64_t n, int64_t piece)
 {
     return (n + piece - 1) / piece;
 }
 
-static int64_t length_of(int64_t n, int64_t piece, int64_t i)
+static int64_t least(int64_t a, int64_t b)
 {
-    return n - i * piece < piece ? n - i * piece : piece;
+    return a < b ? a : b;
 }
 
-/* How much longer the core that ends last works than it would if all had the same: each takes the next block, down the
- * columns of the grid, when it is done with the one before. */
+/* How much longer the core that ends last works than it would if all had the same. The operand with more lines is cut, the other
+ * too where that has fewer strips than there are cores. */
 static double unevenness(const struct zn_gemm_args *g, int n_cores)
 {
-    double busy[MAX_CORES] = {0}, longest = 0;
-    int64_t rows = pieces(g->m, ZN_GEMM_M), cols = pieces(g->n, ZN_GEMM_N);
-    if (n_cores == 1 || n_cores > MAX_CORES || rows > MANY * n_cores || cols > MANY * n_cores || rows * cols > MANY * n_cores)
+    int64_t strips = pieces(g->m > g->n ? g->m : g->n, STRIP), others = pieces(least(g->m, g->n), STRIP);
+    if (strips == 0 || others == 0)
         return 1;
-    for (int64_t i = 0; i < rows * cols; i++) {
-        int first = 0;
-        for (int c = 1; c < n_cores; c++)
-            first = busy[c] < busy[first] ? c : first;
-        busy[first] += (double)length_of(g->m, ZN_GEMM_M, i % rows) * (double)length_of(g->n, ZN_GEMM_N, i / rows);
-        longest = busy[first] > longest ? busy[first] : longest;
-    }
-    return longest > 0 ? longest * n_cores / ((double)g->m * (double)g->n) : 1;
+    int64_t parts = strips < n_cores ? strips * least(others, pieces(n_cores, strips)) : strips;
+    return (double)(pieces(parts, n_cores) * n_cores) / (double)parts;
 }
 
 /* A group of queries meets all keys up to its last one. */

@@ -1,10 +1,13 @@
 /* Walking folders of data. */
 #include "formats/data_files.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/files.h"
+#include "base/signature.h"
 
 void zn_data_files_fini(struct zn_data_files *files)
 {
@@ -31,7 +34,20 @@ static zn_status refuse_file(const char *path, const char *end)
     if (strcmp(end, ".gz") == 0 || strcmp(end, ".zst") == 0)
         return zn_fail(ZN_ERR_INPUT, "%s: compressed files are not read; unpack it first: %s -d '%s'", path,
                        strcmp(end, ".gz") == 0 ? "gzip" : "zstd", path);
+    ZN_TRY(zn_signature_check(path));
     return zn_fail(ZN_ERR_INPUT, "%s: not a kind of data: expected .txt, .jsonl, .json or .bin", path);
+}
+
+/* Names of what is not on this machine. */
+static zn_status fail_missing(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    if (strstr(path, "://"))
+        return zn_fail(ZN_ERR_INPUT, "%s: is an address, and nothing is fetched: download it and give the file", path);
+    if (slash && slash != path && !strchr(slash + 1, '/') && !strchr(slash, '.') && path[0] != '.')
+        return zn_fail(ZN_ERR_INPUT, "%s: no such file or folder; of a dataset on the hub this makes rows: python3 -c \"import datasets; "
+                       "datasets.load_dataset('%s', split='train').to_json('%s.jsonl')\"", path, path, slash + 1);
+    return zn_fail(ZN_ERR_INPUT, "%s: no such file or folder", path);
 }
 
 static zn_status find_kind(const char *path, zn_data_kind *kind)
@@ -54,7 +70,10 @@ static zn_status find_kind(const char *path, zn_data_kind *kind)
 static zn_status add_file(struct zn_data_files *files, const char *path)
 {
     zn_data_kind kind = ZN_DATA_BIN;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return fail_missing(path);
     ZN_TRY(find_kind(path, &kind));
+    ZN_TRY(zn_signature_check(path));
     if (files->n == files->capacity) {
         size_t capacity = 2 * files->capacity + 16;
         struct zn_data_file *larger = realloc(files->file, capacity * sizeof *larger);

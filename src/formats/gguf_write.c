@@ -183,8 +183,7 @@ static zn_status copy_rows(zn_gguf_writer *w, size_t i, const struct zn_model_te
     for (int64_t at = 0; at < n;) {
         int64_t row = at / cols, col = at % cols, run = layout == ZN_GGUF_SAME ? n - at : cols - col;
         run = run < PIECE - n_held ? run : PIECE - n_held;
-        ZN_TRY(zn_st_read_f32(from->file, from->tensor, source_row(layout, row, rows_of_head) * cols + col, run,
-                              w->values + n_held));
+        ZN_TRY(zn_model_tensor_read(from, source_row(layout, row, rows_of_head) * cols + col, run, w->values + n_held));
         at += run;
         n_held += run;
         if (n_held == PIECE || at == n) {
@@ -204,7 +203,7 @@ static zn_status copy_strip(zn_gguf_writer *w, size_t i, const struct zn_model_t
     for (int64_t k = 0; k < n_cols; k++) {
         for (int64_t done = 0; done < n_rows;) {
             int64_t n = n_rows - done < RUN ? n_rows - done : RUN;
-            ZN_TRY(zn_st_read_f32(from->file, from->tensor, (col + k) * rows + row + done, n, run));
+            ZN_TRY(zn_model_tensor_read(from, (col + k) * rows + row + done, n, run));
             for (int64_t r = 0; r < n; r++)
                 w->values[(done + r) * n_cols + k] = run[r];
             done += n;

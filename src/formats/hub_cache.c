@@ -113,10 +113,61 @@ static zn_status find_snapshot(const char *folder, char **found)
     return status;
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static zn_status fail_file(const char *model)
+{
+    const char *slash = strrchr(model, '/');
+    if (ends_in(model, ".gguf"))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "%s: is a GGUF file, which zinc writes but does not read: take the hub folder with safetensors "
+                       "that it was made from", model);
+    return zn_fail(ZN_ERR_INPUT, "%s: is a file; give the folder that holds it: --model %.*s", model,
+                   slash ? (int)(slash - model) : 1, slash ? model : ".");
+}
+
+/* Why the folder has no config.json, by what it has instead. */
+static zn_status fail_no_config(const char *folder, char *const *names, size_t n_names)
+{
+    for (size_t i = 0; i < n_names; i++) {
+        if (ends_in(names[i], ".gguf"))
+            return zn_fail(ZN_ERR_UNSUPPORTED, "%s: holds %s and no config.json: GGUF files are written but not read; take the hub folder "
+                           "with safetensors that it was made from", folder, names[i]);
+        if (strcmp(names[i], "adapter_config.json") == 0)
+            return zn_fail(ZN_ERR_INPUT, "%s: is an adapter (%s), not a model: --model takes the folder of its base", folder, names[i]);
+        if (strcmp(names[i], "consolidated.safetensors") == 0 || strcmp(names[i], "params.json") == 0)
+            return zn_fail(ZN_ERR_UNSUPPORTED, "%s: holds %s and no config.json: that is the maker's own format; take the model's folder "
+                           "in the hub's (transformers') format", folder, names[i]);
+    }
+    return zn_fail(ZN_ERR_INPUT, "%s: holds no config.json, so it is no hub folder; `hf download ORG/NAME --local-dir DIR` makes one",
+                   folder);
+}
+
+zn_status zn_hub_check_folder(const char *folder)
+{
+    char **names;
+    size_t n_names;
+    bool found;
+    if (!zn_folder_exists(folder))
+        return zn_fail(ZN_ERR_INPUT, "%s: no such folder", folder);
+    ZN_TRY(zn_folder_holds(folder, "config.json", &found));
+    if (found)
+        return ZN_OK;
+    ZN_TRY(zn_folder_list(folder, &names, &n_names));
+    zn_status status = fail_no_config(folder, names, n_names);
+    zn_names_free(names, n_names);
+    return status;
+}
+
 zn_status zn_hub_cache_find(const char *model, char **folder)
 {
     char *cache, *models = NULL;
     *folder = NULL;
+    if (zn_file_exists(model))
+        return fail_file(model);
     if (zn_folder_exists(model) || !is_hub_name(model))
         return ZN_OK;
     ZN_TRY(cache_folder(&cache));

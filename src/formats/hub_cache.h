@@ -10,4 +10,7 @@
  * ~/.cache. Blocks. */
 zn_status zn_hub_cache_find(const char *model, char **folder);
 
+/* Fails where the folder holds no config.json, by what it has instead: GGUF files, an adapter, another format. Blocks. */
+zn_status zn_hub_check_folder(const char *folder);
+
 #endif

@@ -99,7 +99,7 @@ static zn_status collect_tensors(zn_model_files *set)
     for (size_t k = 0; k < set->n_files; k++)
         for (size_t i = 0; i < zn_st_n_tensors(set->files[k]); i++)
             set->tensors[set->n_tensors++] =
-                (struct zn_model_tensor){zn_st_tensor_at(set->files[k], i), set->files[k]};
+                (struct zn_model_tensor){.tensor = zn_st_tensor_at(set->files[k], i), .file = set->files[k]};
     qsort(set->tensors, n, sizeof *set->tensors, compare_tensors);
     for (size_t i = 0; i + 1 < n; i++)
         if (compare_tensors(&set->tensors[i], &set->tensors[i + 1]) == 0)
@@ -157,8 +157,9 @@ static zn_status fail_nothing_there(const char *folder)
         bool there = zn_file_exists(path);
         free(path);
         if (there)
-            return zn_fail(ZN_ERR_UNSUPPORTED, "%s: has %s but no model.safetensors: convert it to safetensors",
-                           folder, pickles[i]);
+            return zn_fail(ZN_ERR_UNSUPPORTED, "%s: has %s but no model.safetensors: convert it to safetensors: python3 -c \""
+                           "from transformers import AutoModelForCausalLM as M; M.from_pretrained('%s').save_pretrained('%s')\"",
+                           folder, pickles[i], folder, folder);
     }
     return zn_fail(ZN_ERR_INPUT, "%s: no weights: expected model.safetensors, or model.safetensors.index.json "
                    "with its shards", folder);
@@ -261,5 +262,13 @@ zn_status zn_model_files_get(const zn_model_files *files, const char *name, int 
         return zn_fail(ZN_ERR_UNSUPPORTED, "%s: tensor '%s' is of type %s; F32, BF16 and F16 can be read",
                        zn_st_path(at.file), zn_shown(name).text, zn_st_dtype_name(t->dtype));
     *found = at;
+    return ZN_OK;
+}
+
+zn_status zn_model_tensor_read(const struct zn_model_tensor *t, int64_t first, int64_t n_elements, float *values)
+{
+    ZN_TRY(zn_st_read_f32(t->file, t->tensor, first, n_elements, values));
+    if (t->change)
+        t->change(t->change_self, first, n_elements, values);
     return ZN_OK;
 }

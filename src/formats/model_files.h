@@ -12,11 +12,17 @@
 
 typedef struct zn_model_files zn_model_files;
 
-/* A tensor and the file it is read from with zn_st_read_f32; both belong to the set. */
+/* A tensor and the file it is read from; both belong to the set. */
 struct zn_model_tensor {
     const struct zn_st_tensor *tensor;
     const zn_st_file *file;
+    /* What elements first … first+n are changed by as they are read; NULL: they stay. Borrowed. */
+    void (*change)(const void *self, int64_t first, int64_t n_elements, float *values);
+    const void *change_self;
 };
+
+/* Elements first … first+n as fp32, changed. Blocks. */
+zn_status zn_model_tensor_read(const struct zn_model_tensor *tensor, int64_t first, int64_t n_elements, float *values);
 
 /* Reads the headers of all files. A shard outside the folder, a listed tensor that its shard
  * does not have and a tensor in two shards are errors. */

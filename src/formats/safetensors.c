@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/signature.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "tensor/half.h"
@@ -214,6 +215,7 @@ static zn_status parse_header(zn_st_file *file, uint64_t data, uint64_t end)
 static zn_status read_header(zn_st_file *file, uint64_t file_bytes)
 {
     uint64_t n_header;
+    ZN_TRY(zn_signature_check(file->path));
     if (file_bytes < LENGTH_BYTES)
         return zn_fail(ZN_ERR_INPUT, "%s: %llu bytes are too few for a safetensors file", file->path,
                        (unsigned long long)file_bytes);
@@ -342,4 +344,19 @@ zn_status zn_st_read_f32(const zn_st_file *file, const struct zn_st_tensor *tens
     if (type != ZN_F32)
         return read_halves(file, tensor, first, n_elements, out);
     return zn_st_read_raw(file, tensor, 4 * (uint64_t)first, 4 * (size_t)n_elements, out);
+}
+
+zn_status zn_st_read_codes(const zn_st_file *file, const struct zn_st_tensor *tensor, int64_t first, int64_t n_elements,
+                           float *out)
+{
+    enum { CHUNK = 16384 };
+    uint8_t codes[CHUNK];
+    for (int64_t done = 0; done < n_elements;) {
+        int64_t n = n_elements - done < CHUNK ? n_elements - done : CHUNK;
+        ZN_TRY(zn_st_read_raw(file, tensor, (uint64_t)(first + done), (size_t)n, codes));
+        for (int64_t i = 0; i < n; i++)
+            out[done + i] = (float)codes[i];
+        done += n;
+    }
+    return ZN_OK;
 }

@@ -80,6 +80,10 @@ const struct zn_st_tensor *zn_st_find(const zn_st_file *file, const char *name);
 zn_status zn_st_read_f32(const zn_st_file *file, const struct zn_st_tensor *tensor, int64_t first,
                          int64_t n_elements, float *out);
 
+/* The same of a tensor of U8: numbers from 0 to 255. */
+zn_status zn_st_read_codes(const zn_st_file *file, const struct zn_st_tensor *tensor, int64_t first, int64_t n_elements,
+                           float *out);
+
 /* Bytes first … first+n of the tensor as they lie in the file. */
 zn_status zn_st_read_raw(const zn_st_file *file, const struct zn_st_tensor *tensor, uint64_t first,
                          size_t n_bytes, void *out);

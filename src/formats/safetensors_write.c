@@ -53,7 +53,7 @@ static zn_status copy_spec(zn_st_writer *w, const struct zn_st_spec *spec)
     const char *name = shown.text;
     if (spec->n_dims < 0 || spec->n_dims > ZN_ST_MAX_DIMS)
         return zn_fail(ZN_ERR_INTERNAL, "tensor '%s' has %d dimensions", name, spec->n_dims);
-    if (spec->dtype != ZN_F32 && spec->dtype != ZN_BF16 && spec->dtype != ZN_F16)
+    if (spec->dtype != ZN_F32 && spec->dtype != ZN_BF16 && spec->dtype != ZN_F16 && spec->dtype != ZN_U8)
         return zn_fail(ZN_ERR_INTERNAL, "tensor '%s' cannot be written as %s", name, zn_dtype_name(spec->dtype));
     struct tensor *t = &w->tensors[w->n_tensors];
     int64_t n = 1;
@@ -126,7 +126,7 @@ static zn_status cut_shards(zn_st_writer *w)
 
 static void add_entry(zn_text *header, const struct tensor *t)
 {
-    static const zn_st_dtype names[] = {[ZN_F32] = ZN_ST_F32, [ZN_BF16] = ZN_ST_BF16, [ZN_F16] = ZN_ST_F16};
+    static const zn_st_dtype names[] = {[ZN_F32] = ZN_ST_F32, [ZN_BF16] = ZN_ST_BF16, [ZN_F16] = ZN_ST_F16, [ZN_U8] = ZN_ST_U8};
     zn_text_add(header, ",");
     zn_text_add_quoted(header, t->spec.name);
     zn_text_add(header, ":{\"dtype\":\"%s\",\"shape\":[", zn_st_dtype_name(names[t->spec.dtype]));
@@ -144,7 +144,7 @@ static zn_status create_shard(zn_st_writer *w, struct shard *s)
     zn_text_init(&header);
     zn_text_add(&header, "{\"__metadata__\":{\"format\":\"pt\"}");
     uint64_t at = 0;
-    for (size_t width = 4; width >= 2; width -= 2) {
+    for (size_t width = 4; width >= 1; width /= 2) {
         for (size_t i = s->first; i < s->first + s->n_tensors; i++) {
             struct tensor *t = &w->tensors[i];
             if (zn_dtype_bytes(t->spec.dtype) != width)
@@ -275,6 +275,20 @@ static zn_status write_halves(const struct tensor *t, const struct shard *s, int
     return ZN_OK;
 }
 
+static zn_status write_codes(const struct tensor *t, const struct shard *s, int64_t first, int64_t n_elements, const float *values)
+{
+    enum { CHUNK = 16384 };
+    uint8_t codes[CHUNK];
+    for (int64_t done = 0; done < n_elements;) {
+        int64_t n = n_elements - done < CHUNK ? n_elements - done : CHUNK;
+        for (int64_t i = 0; i < n; i++)
+            codes[i] = (uint8_t)values[done + i];
+        ZN_TRY(zn_new_file_write(s->file, codes, (size_t)n, s->data + t->offset + (uint64_t)(first + done)));
+        done += n;
+    }
+    return ZN_OK;
+}
+
 zn_status zn_st_writer_write_f32(zn_st_writer *writer, size_t i, int64_t first, int64_t n_elements,
                                  const float *values)
 {
@@ -291,6 +305,8 @@ zn_status zn_st_writer_write_f32(zn_st_writer *writer, size_t i, int64_t first, 
     if (t->spec.dtype == ZN_F32)
         ZN_TRY(zn_new_file_write(s->file, values, 4 * (size_t)n_elements,
                                  s->data + t->offset + 4 * (uint64_t)first));
+    else if (t->spec.dtype == ZN_U8)
+        ZN_TRY(write_codes(t, s, first, n_elements, values));
     else
         ZN_TRY(write_halves(t, s, first, n_elements, values));
     return spans_add(&t->written, first, first + n_elements);

@@ -19,7 +19,7 @@
 
 struct zn_st_spec {
     const char *name;
-    zn_dtype dtype; /* fp32, bf16 or fp16 */
+    zn_dtype dtype; /* fp32, bf16, fp16 or uint8 */
     int n_dims;
     int64_t dims[ZN_ST_MAX_DIMS];
 };
@@ -28,8 +28,8 @@ typedef struct zn_st_writer zn_st_writer;
 
 /* Lays out every file and reserves its space in `folder`, which is there. The tensors lie in the
  * order given, a shard ends before the tensor that would take it past `shard_limit` bytes of data
- * (0: ZN_ST_SHARD_LIMIT); a larger tensor has a shard of its own. Within a file fp32 comes before
- * 16-bit types, as readers want each tensor aligned to its type. The specs are copied. */
+ * (0: ZN_ST_SHARD_LIMIT); a larger tensor has a shard of its own. Within a file wide types come before
+ * narrow ones, as readers want each tensor aligned to its type. The specs are copied. */
 zn_status zn_st_writer_create(const char *folder, const char *stem, const struct zn_st_spec *specs,
                               size_t n_specs, uint64_t shard_limit, zn_st_writer **writer);
 
@@ -49,7 +49,7 @@ zn_status zn_st_writer_create_part(const char *folder, const char *stem, const s
 size_t zn_st_writer_n_files(const zn_st_writer *writer);
 const char *zn_st_writer_file(const zn_st_writer *writer, size_t i);
 
-/* Elements first … first+n of the tensor of specs[i], rounded to its type (to nearest even). Any
+/* Elements first … first+n of the tensor of specs[i], rounded to its type (to nearest even; to uint8 they are whole numbers). Any
  * order; what is written again replaces what was there. */
 zn_status zn_st_writer_write_f32(zn_st_writer *writer, size_t i, int64_t first, int64_t n_elements,
                                  const float *values);

@@ -347,8 +347,9 @@ static zn_status fail_too_short(const zn_token_source *source, int64_t length)
     add_names(&text, names, n);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
-        status = zn_fail(ZN_ERR_INPUT, "%s: %lld tokens are too few for one window of length %lld, which takes %lld",
-                         text.data, (long long)source->n_tokens, (long long)length, (long long)length + 1);
+        status = zn_fail(ZN_ERR_INPUT, "%s: %lld tokens are too few for one window of length %lld, which takes %lld%s",
+                         text.data, (long long)source->n_tokens, (long long)length, (long long)length + 1,
+                         source->n_tokens > 2 ? ": give more data or a smaller --seq-len" : ": there is nothing to learn from in it");
     zn_text_fini(&text);
     return status;
 }

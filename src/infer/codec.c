@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "text/byte_text.h"
-#include "text/chat.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
@@ -73,14 +72,14 @@ zn_status zn_codec_encode(const zn_codec *c, const char *text, int32_t **ids, si
     return hand_over(&all, status, ids, n);
 }
 
-zn_status zn_codec_encode_chat(const zn_codec *c, const char *message, int32_t **ids, size_t *n)
+zn_status zn_codec_encode_chat(const zn_codec *c, const struct zn_chat_message *messages, size_t n_messages, int32_t **ids,
+                               size_t *n)
 {
     if (!c->tokenizer)
         return zn_fail(ZN_ERR_USAGE, "--chat: the folder has no tokenizer and so no chat template");
-    const struct zn_chat_message messages[] = {{.role = "user", .content = message}};
     struct zn_ids all = {0};
     char *text;
-    ZN_TRY(zn_chat_render(c->tokenizer, messages, 1, true, &text));
+    ZN_TRY(zn_chat_render(c->tokenizer, messages, n_messages, true, &text));
     /* The template writes the special tokens itself. */
     zn_status status = zn_tokenizer_encode(c->tokenizer, text, strlen(text), false, &all);
     free(text);

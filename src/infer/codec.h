@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "text/chat.h"
 
 typedef struct zn_codec zn_codec;
 
@@ -18,8 +19,9 @@ void zn_codec_close(zn_codec *codec); /* NULL is legal */
 /* The caller frees *ids; *n may be 0. */
 zn_status zn_codec_encode(const zn_codec *codec, const char *text, int32_t **ids, size_t *n);
 
-/* The same for a user's message in the folder's chat template, up to where the answer begins. */
-zn_status zn_codec_encode_chat(const zn_codec *codec, const char *message, int32_t **ids, size_t *n);
+/* The same for messages in the folder's chat template, up to where the next answer begins. */
+zn_status zn_codec_encode_chat(const zn_codec *codec, const struct zn_chat_message *messages, size_t n_messages, int32_t **ids,
+                               size_t *n);
 
 /* UTF-8, NUL-terminated, without special tokens; U+FFFD stands for bytes that are no character (also
  * for one whose last bytes are missing). The caller frees it. */

@@ -5,7 +5,6 @@
 #include "infer/sampler.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 #include "base/elementary.h"
 #include "base/rng.h"
@@ -103,6 +102,14 @@ static int64_t select_kept(const struct zn_sampling *s, struct zn_candidate *roo
         return s->top_p < 1 ? keep_share(room, n, kept, s->top_p) : kept;
     }
     return take_first(room, n, n, s->top_p * total);
+}
+
+void zn_penalize(float *logits, int64_t n, const bool *is_seen, double penalty)
+{
+    float factor = (float)penalty;
+    for (int64_t i = 0; i < n; i++)
+        if (is_seen[i])
+            logits[i] = logits[i] < 0 ? logits[i] * factor : logits[i] / factor;
 }
 
 zn_status zn_sample(const struct zn_sampling *s, const float *logits, int64_t n, int64_t position,

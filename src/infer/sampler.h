@@ -3,6 +3,7 @@
 #ifndef ZN_INFER_SAMPLER_H
 #define ZN_INFER_SAMPLER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -19,6 +20,10 @@ struct zn_candidate {
     double weight;
     int32_t id;
 };
+
+/* Makes tokens that were seen less likely where `penalty` is above 1: positive logits are divided by it, negative ones
+ * multiplied, in fp32, before anything else, as in the hub's code. */
+void zn_penalize(float *logits, int64_t n, const bool *is_seen, double penalty);
 
 /* `position` is the token's place in the sequence; `room` has n candidates and is overwritten. Not a
  * number among the logits is an error. */

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void zn_manifest_init(zn_manifest *manifest)
 {
@@ -16,8 +15,7 @@ void zn_manifest_fini(zn_manifest *manifest)
     *manifest = (zn_manifest){0};
 }
 
-zn_status zn_manifest_add(zn_manifest *m, const char *name, zn_tier tier, zn_kind kind,
-                          size_t n_bytes)
+zn_status zn_manifest_add(zn_manifest *m, int id, const char *name, zn_tier tier, zn_kind kind, size_t n_bytes)
 {
     if (m->n_entries == m->capacity) {
         size_t capacity = m->capacity ? 2 * m->capacity : 64;
@@ -28,6 +26,7 @@ zn_status zn_manifest_add(zn_manifest *m, const char *name, zn_tier tier, zn_kin
         m->capacity = capacity;
     }
     struct zn_manifest_entry *e = &m->entries[m->n_entries++];
+    e->id = id;
     snprintf(e->name, sizeof e->name, "%s", name);
     e->tier = tier;
     e->kind = kind;
@@ -35,16 +34,12 @@ zn_status zn_manifest_add(zn_manifest *m, const char *name, zn_tier tier, zn_kin
     return ZN_OK;
 }
 
-zn_status zn_manifest_check(const zn_manifest *m, const char *name, zn_tier tier, zn_kind kind,
-                            size_t n_bytes)
+const struct zn_manifest_entry *zn_manifest_find(const zn_manifest *m, int id)
 {
-    for (size_t i = 0; i < m->n_entries; i++) {
-        const struct zn_manifest_entry *e = &m->entries[i];
-        if (strcmp(e->name, name) == 0 && e->tier == tier && e->kind == kind &&
-            e->n_bytes == n_bytes)
-            return ZN_OK;
-    }
-    return zn_fail(ZN_ERR_INTERNAL, "buffer '%s' of %zu bytes is not in the plan", name, n_bytes);
+    for (size_t i = 0; i < m->n_entries; i++)
+        if (m->entries[i].id == id)
+            return &m->entries[i];
+    return NULL;
 }
 
 size_t zn_manifest_bytes(const zn_manifest *m, zn_tier tier, zn_kind kind)

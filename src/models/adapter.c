@@ -16,6 +16,20 @@ bool zn_is_adapter(const zn_param *param)
     return strncmp(param->name, PREFIX, sizeof PREFIX - 1) == 0;
 }
 
+int zn_model_first_written(const zn_model *model)
+{
+    const zn_module *module = model->module;
+    return module->n_adapters > 0 ? module->n_params - 2 * module->n_adapters : 0;
+}
+
+int64_t zn_model_n_written(const zn_model *model)
+{
+    int64_t n = 0;
+    for (int i = zn_model_first_written(model); i < model->module->n_params; i++)
+        n += model->module->params[i].n_elements;
+    return n;
+}
+
 /* Matrices between the embedding's segment and the head's. */
 bool zn_adapter_module(const zn_model *model, const zn_param *p, char module[ZN_PARAM_NAME])
 {
@@ -61,8 +75,8 @@ static zn_status check_targets(const zn_model *model, const struct zn_adapter_op
                 snprintf(example, sizeof example, "%s", module);
         }
         if (!fits)
-            return zn_fail(ZN_ERR_USAGE, "--lora-targets '%s': no linear layer of the blocks has such a name (one is '%s')",
-                           o->targets[i], example);
+            return zn_fail(ZN_ERR_USAGE, "%s '%s': no linear layer of the blocks has such a name (one is '%s')",
+                           o->source ? o->source : "--lora-targets", zn_shown(o->targets[i]).text, example);
     }
     return ZN_OK;
 }
@@ -113,4 +127,69 @@ zn_status zn_model_add_adapters(zn_model *model, const struct zn_adapter_options
         join(module, n_before, weights, (float)scale);
     free(weights);
     return status;
+}
+
+/* ---- As PEFT names them ---- */
+
+/* The last n words of a path. */
+static const char *last_words(const char *path, int n_words)
+{
+    const char *at = path + strlen(path);
+    while (at > path && n_words > 0)
+        n_words -= *--at == '.';
+    return n_words == 0 ? at + 1 : path;
+}
+
+/* Whether PEFT would adapt no module but those that have an adapter. */
+static bool fits_adapted_only(const zn_model *model, const char *end)
+{
+    size_t n_end = strlen(end), n_weight = sizeof WEIGHT - 1;
+    for (int i = 0; i < zn_model_first_written(model); i++) {
+        const zn_param *p = &model->module->params[i];
+        size_t n = strlen(p->name);
+        if (p->adapter || n < n_end + n_weight || strcmp(p->name + n - n_weight, WEIGHT) != 0)
+            continue;
+        const char *at = p->name + n - n_weight - n_end;
+        if (strncmp(at, end, n_end) == 0 && (at == p->name || at[-1] == '.'))
+            return false;
+    }
+    return true;
+}
+
+static const char *shortest_end(const zn_model *model, const char *path)
+{
+    const char *end = path;
+    for (int n = 1; (end = last_words(path, n)) != path && !fits_adapted_only(model, end);)
+        n++;
+    return end;
+}
+
+/* Whether a module before parameter `before` ends in the same words. */
+static bool is_listed(const zn_model *model, int before, const char *end)
+{
+    char path[ZN_PARAM_NAME];
+    for (int i = 0; i < before; i++) {
+        const zn_param *p = &model->module->params[i];
+        if (p->adapter && zn_adapter_module(model, p, path) && strcmp(shortest_end(model, path), end) == 0)
+            return true;
+    }
+    return false;
+}
+
+void zn_adapter_add_targets(zn_text *text, const zn_model *model)
+{
+    char path[ZN_PARAM_NAME];
+    const char *separator = "[";
+    for (int i = 0; i < zn_model_first_written(model); i++) {
+        const zn_param *p = &model->module->params[i];
+        if (!p->adapter || !zn_adapter_module(model, p, path))
+            continue;
+        const char *end = shortest_end(model, path);
+        if (is_listed(model, i, end))
+            continue;
+        zn_text_add(text, "%s", separator);
+        zn_text_add_quoted(text, end);
+        separator = ", ";
+    }
+    zn_text_add(text, "]");
 }

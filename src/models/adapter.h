@@ -3,6 +3,7 @@
 #ifndef ZN_MODELS_ADAPTER_H
 #define ZN_MODELS_ADAPTER_H
 
+#include "base/text.h"
 #include "models/model.h"
 
 struct zn_adapter_options {
@@ -11,6 +12,7 @@ struct zn_adapter_options {
     bool is_rank_stabilised;     /* scale alpha / √rank instead of alpha / rank */
     const char *const *targets;  /* "all", "attention", "mlp", or globs over names of modules */
     size_t n_targets;            /* 0: all */
+    const char *source;          /* where the targets come from, for messages; NULL: --lora-targets */
 };
 
 /* Declares the adapters of a model that has none. Names are those of PEFT's files. A target that fits no linear layer of the blocks
@@ -23,5 +25,12 @@ bool zn_adapter_module(const zn_model *model, const zn_param *param, char module
 
 /* Whether the parameter is an adapter's. */
 bool zn_is_adapter(const zn_param *param);
+
+/* What a run writes are the parameters from this index on: the adapters alone where the model has some. */
+int zn_model_first_written(const zn_model *model);
+int64_t zn_model_n_written(const zn_model *model); /* elements of those */
+
+/* Adds the adapted modules as PEFT's target_modules: a JSON list of the shortest ends of their paths that fit no other module. */
+void zn_adapter_add_targets(zn_text *text, const zn_model *model);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum { MAX_OPTIMIZERS = 32 };
 
-#define ADDRESS(name) &zn_optimizer_##name,
+#define ADDRESS(name, typed) &zn_optimizer_##name,
 static const zn_optimizer *registry[MAX_OPTIMIZERS] = {ZN_OPTIMIZERS(ADDRESS, )};
 
 static const zn_optimizer *with_name(const char *name)
@@ -25,14 +25,28 @@ static void list_names(char *text, size_t size)
         n += (size_t)snprintf(text + n, size - n, "%s%s", i ? ", " : "", registry[i]->name);
 }
 
+static zn_status find(const char *name, const zn_optimizer **optimizer)
+{
+    char names[512] = "";
+    *optimizer = with_name(name);
+    if (*optimizer)
+        return ZN_OK;
+    list_names(names, sizeof names);
+    return zn_fail(ZN_ERR_USAGE, "--optimizer: '%s' is not one of %s", name, names);
+}
+
+zn_status zn_optimizer_defaults(const char *name, struct zn_hyperparameters *defaults)
+{
+    const zn_optimizer *found;
+    ZN_TRY(find(name, &found));
+    *defaults = found->defaults;
+    return ZN_OK;
+}
+
 zn_status zn_optimizer_find(const char *name, const struct zn_hyperparameters *hyperparameters, const zn_optimizer **optimizer)
 {
-    const zn_optimizer *found = with_name(name);
-    char names[512] = "";
-    if (!found) {
-        list_names(names, sizeof names);
-        return zn_fail(ZN_ERR_USAGE, "--optimizer: '%s' is not one of %s", name, names);
-    }
+    const zn_optimizer *found;
+    ZN_TRY(find(name, &found));
     *optimizer = found->choose ? found->choose(hyperparameters) : found;
     return ZN_OK;
 }

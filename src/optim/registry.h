@@ -5,17 +5,24 @@
 #include "optim/optimizer.h"
 
 #define ZN_OPTIMIZERS(X, BETWEEN)                                                                  \
-    X(adamw) BETWEEN                                                                               \
-    X(adam) BETWEEN                                                                                \
-    X(sgd)
+    X(adamw, "adamw") BETWEEN                                                                      \
+    X(adam, "adam") BETWEEN                                                                        \
+    X(sgd, "sgd") BETWEEN                                                                          \
+    X(lion, "lion") BETWEEN                                                                        \
+    X(adagrad, "adagrad") BETWEEN                                                                  \
+    X(adamw8bit, "adamw8bit") BETWEEN                                                              \
+    X(adamw_bf16, "adamw-bf16")
 
-#define ZN_OPTIMIZER_EXTERN(name) extern const zn_optimizer zn_optimizer_##name;
+#define ZN_OPTIMIZER_EXTERN(name, typed) extern const zn_optimizer zn_optimizer_##name;
 ZN_OPTIMIZERS(ZN_OPTIMIZER_EXTERN, )
 #undef ZN_OPTIMIZER_EXTERN
 
 /* "adamw adam sgd": the choices of a flag. */
-#define ZN_OPTIMIZER_NAME(name) #name
+#define ZN_OPTIMIZER_NAME(name, typed) typed
 #define ZN_OPTIMIZER_NAMES ZN_OPTIMIZERS(ZN_OPTIMIZER_NAME, " ")
+
+/* The hyperparameters that this optimizer has where they are not given; 0: that of the setting. */
+zn_status zn_optimizer_defaults(const char *name, struct zn_hyperparameters *defaults);
 
 /* The optimizer of this name that the hyperparameters mean; a usage error where there is none. */
 zn_status zn_optimizer_find(const char *name, const struct zn_hyperparameters *hyperparameters, const zn_optimizer **optimizer);

@@ -17,11 +17,10 @@ static zn_status update(zn_device *device, const struct zn_update *u)
                                                     .first = u->t == 1});
 }
 
-/* Checkpoints call the momentum by the name of Adam's. */
 static const zn_optimizer with_momentum = {.name = "sgd",
                                            .title = "sgd with --momentum",
                                            .n_states = 1,
-                                           .state = {{.name = "exp_avg", .type = ZN_F32}},
+                                           .state = {{.name = "momentum_buffer", .type = ZN_F32}},
                                            .granularity = ZN_BY_ELEMENT,
                                            .update = update};
 

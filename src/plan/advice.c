@@ -3,17 +3,28 @@
 
 #include <stdio.h>
 
-#include "plan/search.h"
+#include "plan/planner.h"
 
 /* A change makes the setup another one and says how; false: it cannot be made. */
 typedef bool (*change)(struct zn_plan_setup *s, char *text, size_t size);
 
-static bool toggle_recompute(struct zn_plan_setup *s, char *text, size_t size)
+static bool keep_activations(struct zn_plan_setup *s, char *text, size_t size)
 {
-    if (s->engine.vertical || s->engine.offload.activations != ZN_TIER_DEVICE)
+    if (!s->engine.recompute || s->engine.vertical || s->engine.offload.activations != ZN_TIER_DEVICE)
         return false;
-    s->engine.recompute = !s->engine.recompute;
-    snprintf(text, size, "--recompute %s", s->engine.recompute ? "on" : "off");
+    s->engine.recompute = false;
+    s->engine.keep = 0;
+    snprintf(text, size, "--recompute off");
+    return true;
+}
+
+static bool recompute_activations(struct zn_plan_setup *s, char *text, size_t size)
+{
+    if (s->engine.recompute && s->engine.keep == 0)
+        return false;
+    s->engine.recompute = true;
+    s->engine.keep = 0;
+    snprintf(text, size, "--recompute on");
     return true;
 }
 
@@ -68,6 +79,7 @@ static bool go_vertical(struct zn_plan_setup *s, char *text, size_t size)
     if (s->engine.vertical || s->engine.accumulate < 2 || !s->engine.recompute)
         return false;
     s->engine.vertical = true;
+    s->engine.keep = 0;
     s->engine.reduce_every = false;
     snprintf(text, size, "--schedule vertical");
     return true;
@@ -101,7 +113,7 @@ static bool double_ranks(struct zn_plan_setup *s, char *text, size_t size)
 
 /* What can help against each bound. */
 static const change changes_of[][5] = {
-    [ZN_BOUND_COMPUTE] = {toggle_recompute, double_batch, double_steps},
+    [ZN_BOUND_COMPUTE] = {keep_activations, double_batch, double_steps},
     [ZN_BOUND_COMMUNICATION] = {lower_stage, double_batch, double_steps, go_vertical},
     [ZN_BOUND_IO] = {double_batch, double_steps, go_vertical, fetch_optimizer},
 };
@@ -143,8 +155,9 @@ static const char *tier_name(zn_tier tier)
 static void tell_setup(const struct zn_plan_setup *s, struct zn_advice *advice)
 {
     const struct zn_engine_options *e = &s->engine;
+    char keep[ZN_KEEP_TEXT];
     int n = snprintf(advice->text, sizeof advice->text, "--ranks %d --stage %d --recompute %s --micro-batch %lld", s->n_ranks,
-                     e->stage, e->recompute ? "on" : "off", (long long)e->micro_batch);
+                     e->stage, zn_keep_text(e, keep), (long long)e->micro_batch);
     const struct {
         const char *flag;
         zn_tier tier;
@@ -161,7 +174,7 @@ static void tell_setup(const struct zn_plan_setup *s, struct zn_advice *advice)
 /* The leanest on these ranks, then on twice as many, and so on. */
 static void advise_lean(struct zn_plan_setup s, struct zn_advice *advice)
 {
-    const struct zn_plan_freedom open = {.choices = zn_choices_open()};
+    const struct zn_choices open = zn_choices_open();
     char text[64];
     s.engine.micro_batch = 1;
     for (bool more = true; more; more = double_ranks(&s, text, sizeof text)) {
@@ -179,7 +192,7 @@ static void advise_lean(struct zn_plan_setup s, struct zn_advice *advice)
 
 static void advise_memory(const struct zn_plan_setup *setup, struct zn_advice *advice)
 {
-    static const change changes[] = {toggle_recompute, raise_stage, halve_batch};
+    static const change changes[] = {recompute_activations, raise_stage, halve_batch};
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         struct zn_plan_setup s = *setup;
         char text[64];

@@ -65,8 +65,17 @@ static zn_status measure_states(const struct lab *l)
     MEASURE(l, adam, .param = place(l, 0), .grad = place(l, 2), .exp_avg = place(l, 4), .exp_avg_sq = place(l, 6),
             .copy = place(l, 8), .copy_type = ZN_BF16, .n_elements = STATES, .grad_scale = 1, .one_minus_beta1 = 0.1f,
             .beta2 = 0.999f, .one_minus_beta2 = 0.001f, .eps = 1e-8f, .step_size = 1e-6f, .root_correction = 1, .keep = 1);
+    MEASURE(l, adam_8bit, .adam = {.param = place(l, 0), .grad = place(l, 2), .exp_avg = place(l, 4), .exp_avg_sq = place(l, 6),
+            .copy = place(l, 8), .copy_type = ZN_BF16, .n_elements = STATES, .grad_scale = 1, .one_minus_beta1 = 0.1f,
+            .beta2 = 0.999f, .one_minus_beta2 = 0.001f, .eps = 1e-8f, .step_size = 1e-6f, .root_correction = 1, .keep = 1},
+            .exp_avg_scales = place(l, 5), .exp_avg_sq_scales = place(l, 7));
     MEASURE(l, sgd, .param = place(l, 0), .grad = place(l, 2), .momentum_buffer = place(l, 4), .copy = place(l, 8),
             .copy_type = ZN_BF16, .n_elements = STATES, .grad_scale = 1, .lr = 1e-6f, .momentum = 0.9f);
+    MEASURE(l, lion, .param = place(l, 0), .grad = place(l, 2), .exp_avg = place(l, 4), .copy = place(l, 8), .copy_type = ZN_BF16,
+            .n_elements = STATES, .grad_scale = 1, .beta1 = 0.9f, .one_minus_beta1 = 0.1f, .beta2 = 0.99f,
+            .one_minus_beta2 = 0.01f, .lr = 1e-6f, .keep = 1);
+    MEASURE(l, adagrad, .param = place(l, 0), .grad = place(l, 2), .sum = place(l, 6), .copy = place(l, 8), .copy_type = ZN_BF16,
+            .n_elements = STATES, .grad_scale = 1, .lr = 1e-6f, .eps = 1e-10f);
     return ZN_OK;
 }
 

@@ -17,7 +17,7 @@
 #include "plan/calibrate_kernels.h"
 #include "plan/calibrate_products.h"
 
-/* What a process takes beside its plan: code, libraries, BLAS buffers, stacks. */
+/* What a process takes beside its plan: code, libraries, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
 
 enum { FILE_BYTES = 1 << 20, N_PASSES = 3, N_ROUNDS = 4, MAX_RATES = ZN_N_KERNELS + 16, COPY_BYTES = 64 * 1024 * 1024 };
@@ -246,7 +246,7 @@ zn_status zn_calibration_measure(struct zn_cluster *cluster)
     zn_status status = zn_device_alloc(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, n_bytes, &b.memory);
     if (status == ZN_OK) {
         status = measure_passes(&b, n_threads, &c);
-        size_t resident = resident_now(); /* with all that computing has touched: code, stacks, buffers of the BLAS */
+        size_t resident = resident_now(); /* with all that computing has touched: code, stacks, scratch */
         c.device.process = resident > n_bytes ? resident - n_bytes : c.device.reserved;
         zn_device_free(b.device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, b.memory, n_bytes);
     }
@@ -254,6 +254,29 @@ zn_status zn_calibration_measure(struct zn_cluster *cluster)
     if (status == ZN_OK)
         *cluster = c;
     return status;
+}
+
+/* A core multiplies at 60 Gflop/s; four of them have the memory's speed; the drive is an NVMe, the network 10 Gb/s. */
+struct zn_cluster zn_calibration_usual(int n_cores)
+{
+    double memory = 10e9 * (n_cores < 4 ? n_cores : 4), flops = 60e9 * n_cores;
+    struct zn_cluster c = {.nodes = 1,
+                           .devices = 1,
+                           .host_rate = memory,
+                           .nvme_memory = SIZE_MAX / 2,
+                           .device = {.is_host = true,
+                                      .memory = SIZE_MAX / 2,
+                                      .rate = memory,
+                                      .cores = n_cores,
+                                      .launch = 5e-6,
+                                      .flops = {flops, flops, flops},
+                                      .sum = {4e9, 4e9, 4e9}},
+                           .host_nvme = {2e9, 2e9, false},
+                           .device_device = {5e9, memory / 2, false},
+                           .node_node = {1.25e9, 1.25e9, false}};
+    snprintf(c.name, sizeof c.name, "a usual machine");
+    c.host_memory = c.device.memory;
+    return c;
 }
 
 /* ---- The file ---- */

@@ -20,4 +20,7 @@ zn_status zn_calibration_save(struct zn_cluster *cluster);
  * was made with another processor, number of cores or instruction set. A file that cannot be read is an error. */
 zn_status zn_calibration_load(struct zn_cluster *cluster, bool *found);
 
+/* Figures of a usual machine with so many cores, to compare plans by where nothing was measured. */
+struct zn_cluster zn_calibration_usual(int n_cores);
+
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/median.h"
 
-enum { N_ROUNDS = 4, FEW = 32, N_PLACES = 4, SIDE = 2048 };
+enum { N_ROUNDS = 4, FEW = 32, MANY = 256, DEPTH = 1024, WIDTH = 512, N_PLACES = 4, SIDE = 2048 };
 
 /* A number in every type: 0x3c003c00, whose halves are 0.0078 in bf16 and 1 in fp16. What was in memory may be none, and
  * processors are slow with very small ones. */
@@ -21,7 +21,7 @@ struct lab {
     zn_addr memory;
 };
 
-/* Blocks of the grid for every thread. */
+/* Work for every thread. */
 static int64_t threads_or_four(const struct lab *l)
 {
     return l->n_threads > 4 ? l->n_threads : 4;
@@ -47,12 +47,12 @@ static size_t bytes_of(const struct zn_gemm_args *g)
 
 static struct zn_gemm_args many_rows(const struct lab *l)
 {
-    return (struct zn_gemm_args){.m = ZN_GEMM_M * threads_or_four(l), .n = 4 * ZN_GEMM_N, .k = ZN_GEMM_K};
+    return (struct zn_gemm_args){.m = MANY * threads_or_four(l), .n = 4 * WIDTH, .k = DEPTH};
 }
 
 static struct zn_gemm_args few_rows(const struct lab *l)
 {
-    return (struct zn_gemm_args){.m = FEW, .n = ZN_GEMM_N * threads_or_four(l), .k = ZN_GEMM_K};
+    return (struct zn_gemm_args){.m = FEW, .n = WIDTH * threads_or_four(l), .k = DEPTH};
 }
 
 static struct zn_gemm_args few_tokens(bool adds)

@@ -1,7 +1,7 @@
 /* The largest model of a family that fits. */
 #include <math.h>
 
-#include "plan/search.h"
+#include "plan/planner.h"
 
 static const double SMALLEST = 20e6, GROWTH = 1.01;
 
@@ -23,15 +23,15 @@ static int family_size(const struct zn_family *f)
 }
 
 /* Whether the model fits in any of the leanest ways. */
-static zn_status leanest_fits(struct zn_plan_setup setup, const struct zn_plan_freedom *f, bool *fits)
+static zn_status leanest_fits(struct zn_plan_setup setup, const struct zn_choices *c, bool *fits)
 {
     *fits = false;
-    for (int way = 0; !*fits && zn_plan_make_lean(&setup, f, way); way++)
+    for (int way = 0; !*fits && zn_plan_make_lean(&setup, c, way); way++)
         ZN_TRY(zn_plan_fits(&setup, fits));
     return ZN_OK;
 }
 
-static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
+static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_choices *choices,
                            const struct zn_family *family, int k, bool *fits)
 {
     struct zn_plan_setup trial = *setup;
@@ -40,19 +40,19 @@ static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_pl
     ZN_TRY(family_shape(family, k, &shape));
     ZN_TRY(zn_shape_model(&shape, setup->engine.seq_len, &model));
     trial.model = model;
-    zn_status status = leanest_fits(trial, freedom, fits);
+    zn_status status = leanest_fits(trial, choices, fits);
     zn_model_destroy(model);
     return status;
 }
 
 /* The last of the family that fits, or -1: in growing strides up, then by halves. */
-static zn_status find_last(const struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
+static zn_status find_last(const struct zn_plan_setup *setup, const struct zn_choices *choices,
                            const struct zn_family *family, int *last)
 {
     int low = -1, high = family_size(family), stride = 1;
     bool fits = true;
     while (fits && low + stride < high) {
-        ZN_TRY(try_shape(setup, freedom, family, low + stride, &fits));
+        ZN_TRY(try_shape(setup, choices, family, low + stride, &fits));
         if (fits) {
             low += stride;
             stride *= 2;
@@ -62,28 +62,28 @@ static zn_status find_last(const struct zn_plan_setup *setup, const struct zn_pl
     }
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        ZN_TRY(try_shape(setup, freedom, family, middle, &fits));
+        ZN_TRY(try_shape(setup, choices, family, middle, &fits));
         *(fits ? &low : &high) = middle;
     }
     *last = low;
     return ZN_OK;
 }
 
-zn_status zn_plan_largest(struct zn_plan_setup *setup, const struct zn_plan_freedom *freedom,
+zn_status zn_plan_largest(struct zn_plan_setup *setup, const struct zn_choices *choices,
                           const struct zn_family *family, struct zn_shape *shape, zn_model **model,
                           struct zn_prediction *prediction)
 {
     int last;
     zn_model *m;
-    ZN_TRY(zn_plan_check_choices(setup, freedom));
-    ZN_TRY(find_last(setup, freedom, family, &last));
+    ZN_TRY(zn_choices_check(choices, &setup->engine, setup->n_ranks));
+    ZN_TRY(find_last(setup, choices, family, &last));
     if (last < 0)
         return zn_fail(ZN_ERR_MEMORY, "--largest: not even the smallest model fits on %d ranks of %s", setup->n_ranks,
                        setup->cluster->name);
     ZN_TRY(family_shape(family, last, shape));
     ZN_TRY(zn_shape_model(shape, setup->engine.seq_len, &m));
     setup->model = m;
-    zn_status status = zn_plan_choose(setup, freedom, prediction);
+    zn_status status = zn_plan_choose(setup, choices, prediction);
     if (status != ZN_OK) {
         setup->model = NULL;
         zn_model_destroy(m);

@@ -20,12 +20,6 @@ int zn_plan_ranks_per_node(const struct zn_plan_setup *s)
     return (s->n_ranks + s->n_nodes - 1) / s->n_nodes;
 }
 
-double plan_device_share(const struct zn_plan_setup *s)
-{
-    int n_local = zn_plan_ranks_per_node(s);
-    return n_local > s->cluster->devices ? (double)s->cluster->devices / n_local : 1;
-}
-
 /* ---- Checks ---- */
 
 /* Every activation is a row of one side of a matrix for each token; backward and scratch are some times more. */
@@ -99,26 +93,33 @@ static void judge_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
     }
 }
 
+static size_t reserved(const struct zn_plan_setup *s)
+{
+    return s->overhead ? s->overhead : s->cluster->device.reserved;
+}
+
 static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
 {
     for (int tier = 0; tier < ZN_N_TIERS; tier++)
-        p->tier[tier] = zn_manifest_bytes(&p->manifest, (zn_tier)tier, ZN_N_KINDS);
+        p->tier[tier] = zn_manifest_bytes(&p->plan.manifest, (zn_tier)tier, ZN_N_KINDS);
     for (int kind = 0; kind < ZN_N_KINDS; kind++)
-        p->kind[kind] = zn_manifest_bytes(&p->manifest, ZN_N_TIERS, (zn_kind)kind);
-    p->reserved = s->cluster->device.reserved;
+        p->kind[kind] = zn_manifest_bytes(&p->plan.manifest, ZN_N_TIERS, (zn_kind)kind);
+    p->reserved = reserved(s);
     zn_plan_limits(s, p->limit);
     judge_memory(s, p);
 }
 
-/* Far too large a model is known without a dry run: parameters and optimizer states are only part of what there is. */
-static bool states_fit(const struct zn_plan_setup *s)
+/* Parameters and optimizer states are only part of what there is. */
+bool zn_plan_may_fit(const struct zn_plan_setup *s)
 {
     const struct zn_engine_options *o = &s->engine;
     double n = (double)zn_model_n_elements(s->model), n_sharded = n / s->n_ranks;
-    double master = o->type == ZN_F32 ? 0 : 4, states = (double)zn_optimizer_bytes(o->optimizer);
-    struct zn_prediction least = {.reserved = s->cluster->device.reserved};
+    double master = o->type == ZN_F32 ? 0 : 4;
+    double states = o->optimizer ? (double)zn_optimizer_bytes(o->optimizer, ZN_SUM_ELEMENTS) / ZN_SUM_ELEMENTS : 0;
+    struct zn_prediction least = {.reserved = reserved(s)};
     least.tier[o->offload.parameters] += (size_t)((o->stage == 3 ? n_sharded : n) * (double)zn_dtype_bytes(o->type));
-    least.tier[o->offload.optimizer] += (size_t)((o->stage >= 1 ? n_sharded : n) * (master + states));
+    if (o->trains && !o->frozen)
+        least.tier[o->offload.optimizer] += (size_t)((o->stage >= 1 ? n_sharded : n) * (master + states));
     zn_plan_limits(s, least.limit);
     judge_memory(s, &least);
     return least.fits;
@@ -126,69 +127,89 @@ static bool states_fit(const struct zn_plan_setup *s)
 
 /* ---- All of it ---- */
 
-/* What one rank has of the cluster. */
-static struct zn_sim_machine machine_of(const struct zn_plan_setup *s)
+/* The part of a rank's bytes that goes between nodes. */
+static double inter_node_part(const struct zn_plan_setup *s)
 {
-    const struct zn_cluster *c = s->cluster;
     int n_local = zn_plan_ranks_per_node(s);
-    double share = plan_device_share(s);
-    struct zn_sim_machine machine = {
-        .device = {.flops = c->device.flops[s->engine.type] * share,
-                   .memory_bytes = c->device.rate * share,
-                   .link_bytes = c->device_host.alone > 0 ? zn_link_rate(&c->device_host, n_local) : 0},
-        .host = {.flops = c->host_rate / n_local, .memory_bytes = c->host_rate / n_local}, /* it multiplies nothing */
-        .links = {.n_ranks = s->n_ranks,
-                  .ranks_per_node = n_local,
-                  .node_bytes = c->device_device.alone > 0 ? zn_link_rate(&c->device_device, n_local) : 1,
-                  .network_bytes = c->node_node.alone > 0 ? zn_link_rate(&c->node_node, n_local) : 1,
-                  .relayed = c->node_node.relayed},
-        .nvme_bytes = c->host_nvme.alone > 0 ? zn_link_rate(&c->host_nvme, n_local) : 1};
-    plan_add_measured(s, &machine);
-    return machine;
+    return s->n_ranks > 1 ? (double)(s->n_ranks - n_local) / (double)(s->n_ranks - 1) : 0;
 }
 
-static zn_status predict_rest(const struct zn_plan_setup *s, const zn_engine_plan *plan, struct zn_prediction *p)
+static double larger(double a, double b)
 {
-    struct zn_sim_step step;
-    const struct zn_sim_machine machine = machine_of(s);
-    ZN_TRY(zn_simulate_step(s->model->module, &s->engine, plan, &machine, s->trace, &step));
-    p->gather = step.gather;
-    p->reduce = step.reduce;
-    p->nvme_read = step.nvme_read;
-    p->nvme_write = step.nvme_write;
-    p->host_bytes = step.host_bytes;
-    p->simulated = step;
-    plan_predict_seconds(s, p);
+    return a > b ? a : b;
+}
+
+static void take_traffic(const struct zn_plan_setup *s, struct zn_prediction *p)
+{
+    const struct zn_sim_step *step = &p->simulated;
+    p->gather = step->gather;
+    p->reduce = step->reduce;
+    p->nvme_read = step->nvme_read;
+    p->nvme_write = step->nvme_write;
+    p->host_bytes = step->host_bytes;
+    p->inter_node = (uint64_t)((double)(p->gather + p->reduce) * inter_node_part(s) + 0.5);
+    p->intra_node = p->gather + p->reduce - p->inter_node;
+}
+
+static void take_seconds(const struct zn_plan_setup *s, struct zn_prediction *p)
+{
+    const struct zn_engine_options *o = &s->engine;
+    const struct zn_sim_step *step = &p->simulated;
+    double tokens = (double)o->micro_batch * (double)o->seq_len * (double)o->accumulate;
+    p->compute = step->resource[ZN_COMPUTE].busy;
+    p->communication = step->resource[ZN_COMMUNICATION].busy;
+    p->io = larger(step->resource[ZN_NVME].busy, step->resource[ZN_HOST_LINK].busy);
+    p->step = step->seconds;
+    p->tokens_per_second = tokens * s->n_ranks / p->step;
+    p->flops_per_device = step->flops / p->step;
+    p->efficiency = p->flops_per_device / (s->cluster->device.flops[o->type] * plan_device_share(s));
+    p->bound = p->io > larger(p->compute, p->communication) ? ZN_BOUND_IO
+               : p->communication > p->compute              ? ZN_BOUND_COMMUNICATION
+                                                            : ZN_BOUND_COMPUTE;
+    if (!p->fits)
+        p->bound = ZN_BOUND_MEMORY;
+}
+
+static zn_status predict_rest(const struct zn_plan_setup *s, struct zn_prediction *p)
+{
+    const struct zn_sim_machine machine = plan_machine(s);
+    ZN_TRY(zn_simulate_step(s->model->module, &s->engine, &p->plan, &machine, s->trace, &p->simulated));
+    take_traffic(s, p);
+    take_seconds(s, p);
     return ZN_OK;
 }
 
-enum wanted { ALL, ALL_IF_FITS, MEMORY };
+enum wanted { ALL, ALL_IF_FITS, MEMORY, WHETHER_IT_FITS };
 
 static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, struct zn_prediction *prediction)
 {
-    struct zn_plan_setup apart = *setup;
-    const struct zn_plan_setup *s = &apart;
-    apart.engine.is_discrete = !setup->cluster->device.is_host;
-    zn_engine_plan plan = {0};
+    struct zn_plan_setup made = *setup;
+    const struct zn_plan_setup *s = &made;
     struct zn_prediction p = {.bound = ZN_BOUND_MEMORY};
+    made.engine.is_discrete = !setup->cluster->device.is_host;
     ZN_TRY(zn_plan_check(s));
-    if (wanted != ALL && !states_fit(s)) {
+    if ((wanted == ALL_IF_FITS || wanted == WHETHER_IT_FITS) && !zn_plan_may_fit(s)) {
         *prediction = p;
         return ZN_OK;
     }
-    ZN_TRY(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &plan));
-    p.manifest = plan.manifest;
-    p.resident = plan_resident(s, &plan);
-    p.largest_unit = zn_plan_largest_unit(&plan);
+    ZN_TRY(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &p.plan));
+    p.resident = plan_resident(s, &p.plan);
+    p.largest_unit = zn_plan_largest_unit(&p.plan);
     sum_memory(s, &p);
     bool rest = wanted == ALL || (wanted == ALL_IF_FITS && p.fits);
-    zn_status status = rest ? predict_rest(s, &plan, &p) : ZN_OK;
-    if (status == ZN_OK) {
-        zn_manifest_init(&plan.manifest); /* it is the prediction's now */
+    zn_status status = rest ? predict_rest(s, &p) : ZN_OK;
+    if (status == ZN_OK)
         *prediction = p;
-    }
-    zn_engine_plan_fini(&plan);
+    else
+        zn_engine_plan_fini(&p.plan);
     return status;
+}
+
+zn_status zn_predict_time(const struct zn_plan_setup *setup, struct zn_prediction *prediction)
+{
+    struct zn_plan_setup made = *setup;
+    made.engine.is_discrete = !setup->cluster->device.is_host;
+    return prediction->step > 0 ? ZN_OK : predict_rest(&made, prediction);
 }
 
 zn_status zn_predict(const struct zn_plan_setup *setup, struct zn_prediction *prediction)
@@ -209,7 +230,7 @@ zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_predict
 zn_status zn_plan_fits(const struct zn_plan_setup *setup, bool *fits)
 {
     struct zn_prediction p;
-    ZN_TRY(zn_predict_memory(setup, &p));
+    ZN_TRY(predict(setup, WHETHER_IT_FITS, &p));
     *fits = p.fits;
     zn_prediction_fini(&p);
     return ZN_OK;
@@ -217,6 +238,6 @@ zn_status zn_plan_fits(const struct zn_plan_setup *setup, bool *fits)
 
 void zn_prediction_fini(struct zn_prediction *p)
 {
-    zn_manifest_fini(&p->manifest);
+    zn_engine_plan_fini(&p->plan);
     *p = (struct zn_prediction){0};
 }

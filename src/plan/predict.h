@@ -1,13 +1,10 @@
-/* The prediction for one configuration on one cluster: memory from the dry run of the engine, traffic from its
- * steps on simulated hardware, seconds from the rates of the cluster.
- *
- * Seconds are those of the papers' formulas: compute at the device's peak for matrix products, the update at the
- * speed of its memory, bytes at the speed of the links, each hidden behind the longest of them where the engine
- * overlaps it. `simulated` is what the scheduler makes of it. */
+/* The prediction for one configuration on one cluster: memory from its compiled plan, traffic and seconds from the program of a
+ * step, which the engine runs on simulated hardware at the rates of the cluster. */
 #ifndef ZN_PLAN_PREDICT_H
 #define ZN_PLAN_PREDICT_H
 
 #include "models/model.h"
+#include "plan/choices.h"
 #include "plan/cluster.h"
 #include "plan/simulate.h"
 
@@ -18,13 +15,14 @@ struct zn_plan_setup {
     struct zn_engine_options engine;
     int n_ranks, n_nodes;
     size_t memory_limit; /* of a rank's device memory; 0: what the cluster has */
+    size_t overhead;     /* what a process holds beside its plan; 0: what the cluster says */
     const struct zn_sim_trace *trace; /* where the simulated step is written; NULL: nowhere */
 };
 
 typedef enum zn_bound { ZN_BOUND_MEMORY, ZN_BOUND_COMPUTE, ZN_BOUND_COMMUNICATION, ZN_BOUND_IO } zn_bound;
 
 struct zn_prediction {
-    zn_manifest manifest; /* every large buffer of a rank */
+    zn_engine_plan plan; /* compiled: every large buffer of a rank, and the program of its step */
     size_t tier[ZN_N_TIERS], kind[ZN_N_KINDS];
     size_t reserved;          /* of the device, by the process itself */
     size_t resident;          /* memory of a process on a processor as the system counts it; 0: no processor */
@@ -34,19 +32,21 @@ struct zn_prediction {
     zn_tier short_of; /* where it does not fit: the first tier that is too small */
 
     uint64_t gather, reduce, nvme_read, nvme_write; /* bytes a rank and step */
-    uint64_t near, far;                             /* of gather and reduce: within the node, between nodes */
+    uint64_t intra_node, inter_node;                /* of gather and reduce */
     uint64_t host_bytes; /* between a device and its host, which is not the same */
 
     struct zn_sim_step simulated; /* the engine's step on the cluster */
 
-    double flops; /* of matrix products, a rank and step */
-    double compute, update, communication, io, step; /* seconds; update is part of compute */
-    double tokens_per_second;                        /* of all ranks */
-    double flops_per_device, efficiency;             /* reached, and its share of the peak */
+    double compute, communication, io, step; /* seconds: each at work, drives or the link to the host; and all of it */
+    double tokens_per_second;                /* of all ranks */
+    double flops_per_device, efficiency;     /* reached, and its share of the peak */
     zn_bound bound;
 };
 
 const char *zn_bound_name(zn_bound bound);
+
+/* Flops of matrix products that a rank's step takes. */
+double zn_step_flops(const zn_model *model, const struct zn_engine_options *engine);
 
 int zn_plan_ranks_per_node(const struct zn_plan_setup *setup);
 
@@ -56,10 +56,15 @@ zn_status zn_plan_check(const struct zn_plan_setup *setup);
 /* Checks and predicts; blocks for a dry run and some steps of simulation. The caller calls fini after a success. */
 zn_status zn_predict(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
 
-/* For searches, quicker: where it does not fit nothing else is told; memory alone; and nothing but whether it fits. */
+/* Adds traffic and seconds to a prediction of memory; one that has them stays as it is. Blocks for some steps of simulation. */
+zn_status zn_predict_time(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
+
+/* For searches, quicker: where it does not fit nothing else is told; memory alone; nothing but whether it fits; and, without a dry
+ * run, false for what is far too large. */
 zn_status zn_predict_if_fits(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
 zn_status zn_predict_memory(const struct zn_plan_setup *setup, struct zn_prediction *prediction);
 zn_status zn_plan_fits(const struct zn_plan_setup *setup, bool *fits);
+bool zn_plan_may_fit(const struct zn_plan_setup *setup);
 
 /* What a rank may hold, by tier. On a processor device and host are the same bytes. */
 void zn_plan_limits(const struct zn_plan_setup *setup, size_t limit[ZN_N_TIERS]);

@@ -21,9 +21,9 @@ size_t zn_prefetch_less(size_t budget, size_t least)
     return budget / 2 < least ? 0 : budget / 2;
 }
 
-size_t zn_prefetch_least(size_t largest_unit, bool next_always)
+size_t zn_prefetch_least(size_t largest_unit)
 {
-    return next_always ? largest_unit : largest_unit / 4;
+    return largest_unit / 4;
 }
 
 void zn_prefetch_set(struct zn_engine_options *options, size_t budget)

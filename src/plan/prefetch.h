@@ -2,7 +2,7 @@
 #ifndef ZN_PLAN_PREFETCH_H
 #define ZN_PLAN_PREFETCH_H
 
-#include "plan/fit.h"
+#include "zero/engine.h"
 
 /* The largest unit that a pass gathers or reads ahead of its use; 0: there is none. A budget of as much lets the next
  * unit always come while one is used. */
@@ -12,9 +12,8 @@ size_t zn_plan_largest_unit(const zn_engine_plan *plan);
 size_t zn_prefetch_most(size_t largest_unit);
 size_t zn_prefetch_less(size_t budget, size_t least);
 
-/* Where tiles are open the next unit is always fetched ahead, as smaller tiles cost less than waiting for each; else what
- * is below a quarter of the largest unit is not tried. */
-size_t zn_prefetch_least(size_t largest_unit, bool next_always);
+/* What is below a quarter of the largest unit is not tried. */
+size_t zn_prefetch_least(size_t largest_unit);
 
 /* Sets the budget, and that of reuse with it. */
 void zn_prefetch_set(struct zn_engine_options *options, size_t budget);

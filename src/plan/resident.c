@@ -2,22 +2,29 @@
 #include "plan/resident.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { PAGE = 4096 };
 
 /* How much of another rank's buffer this one reads, in parts of n_ranks: at stage 3 all of its partitions, before that its
  * part of each unit; of gradients what is summed here and, at stage 0, the other's sums. */
-static int parts_read(const struct zn_plan_setup *s, const char *name)
+static int parts_read(const struct zn_plan_setup *s, int buffer)
 {
     int n = s->n_ranks, stage = s->engine.stage;
-    if (strcmp(name, "parameters") == 0)
+    switch (buffer) {
+    case ZN_BUFFER_PARAMETERS:
         return stage == 3 ? n : stage == 0 ? 0 : 1;
-    if (strcmp(name, "gradients") == 0 || strcmp(name, "pending gradients") == 0)
+    case ZN_BUFFER_FROZEN:
+        return stage == 3 ? n : 0;
+    case ZN_BUFFER_GRADIENTS:
+    case ZN_BUFFER_PENDING:
         return stage == 0 ? 2 : stage == 1 ? 1 : 0;
-    if (strcmp(name, "gradients of second uses") == 0)
+    case ZN_BUFFER_TIED:
         return 1;
-    return strcmp(name, "fetched partitions") == 0 ? n : 0;
+    case ZN_BUFFER_FETCHED:
+        return n;
+    default:
+        return 0;
+    }
 }
 
 /* What rank 0 reads of another's gradient slots: the first piece of each, wherever it lies in its turn. */
@@ -49,7 +56,7 @@ size_t plan_resident(const struct zn_plan_setup *s, const zn_engine_plan *plan)
         if (e->tier == ZN_TIER_NVME)
             continue;
         own += (double)e->n_bytes;
-        read += others * (double)e->n_bytes * parts_read(s, e->name) / s->n_ranks;
+        read += others * (double)e->n_bytes * parts_read(s, e->id) / s->n_ranks;
     }
     if (others > 0)
         read += others * (double)slots_read(plan->slots, s->n_ranks);

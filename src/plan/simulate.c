@@ -98,6 +98,7 @@ static struct zn_sim_step so_far(const struct sim *s, const zn_engine *engine)
         .gather = zn_comm_sent(comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(comm, ZN_COMM_GATHER_GRAD),
         .reduce = zn_comm_sent(comm, ZN_COMM_REDUCE_GRAD),
         .host_bytes = s->world.device->bytes_out + s->world.device->bytes_in,
+        .flops = zn_device_sim_flops(s->world.device),
         .seconds = zn_clock_now(&s->clock)};
     sum.nvme_read = zn_engine_moved(engine).read;
     sum.nvme_write = zn_engine_moved(engine).written;
@@ -112,6 +113,7 @@ static struct zn_sim_step extended(struct zn_sim_step a, uint64_t n, struct zn_s
     a.nvme_read += n * (b.nvme_read - c.nvme_read);
     a.nvme_write += n * (b.nvme_write - c.nvme_write);
     a.host_bytes += n * (b.host_bytes - c.host_bytes);
+    a.flops += (double)n * (b.flops - c.flops);
     a.seconds += (double)n * (b.seconds - c.seconds);
     for (int i = 0; i < ZN_N_RESOURCES; i++) {
         a.resource[i].busy += (double)n * (b.resource[i].busy - c.resource[i].busy);

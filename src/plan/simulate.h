@@ -30,6 +30,7 @@ struct zn_sim_step {
     uint64_t reduce; /* sent: gradients */
     uint64_t nvme_read, nvme_write;
     uint64_t host_bytes; /* between a device apart and its host, both ways */
+    double flops; /* of matrix products, recomputed ones counted */
     double seconds;
     struct {
         double busy;    /* seconds in which it works */

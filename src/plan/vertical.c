@@ -16,7 +16,7 @@ static bool must(const struct zn_choices *c, const struct zn_engine_options *o)
 
 static bool may(const struct zn_choices *c)
 {
-    return c->recompute != 0 && c->reduce_every != 1;
+    return c->keep <= 0 && c->reduce_every != 1;
 }
 
 struct zn_schedules zn_schedules_to_try(const struct zn_choices *c, const struct zn_engine_options *o, int n_ranks)
@@ -43,7 +43,7 @@ const char *zn_schedule_reason(const struct zn_choices *c, const struct zn_engin
         return "a step is one micro-batch";
     if (!saves(o, n_ranks))
         return "parameters are neither read nor gathered";
-    if (c->recompute == 0)
-        return "vertical does not go with --recompute off";
+    if (c->keep > 0)
+        return c->keep == ZN_KEEP_ALL ? "vertical does not go with --recompute off" : "vertical does not go with --recompute keep";
     return c->reduce_every == 1 ? "vertical does not go with --reduce every" : "vertical does not fit the limit";
 }

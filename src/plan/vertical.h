@@ -2,7 +2,7 @@
 #ifndef ZN_PLAN_VERTICAL_H
 #define ZN_PLAN_VERTICAL_H
 
-#include "plan/fit.h"
+#include "plan/choices.h"
 
 /* Schedules in the order in which they are to be tried. */
 struct zn_schedules {
@@ -14,7 +14,7 @@ struct zn_schedules {
 struct zn_schedules zn_schedules_to_try(const struct zn_choices *choices, const struct zn_engine_options *options,
                                         int n_ranks);
 
-/* Why zn_fit_run chose the schedule of `options`, in words that stay; NULL where it was given. */
+/* Why zn_plan_choose chose the schedule of `options`, in words that stay; NULL where it was given. */
 const char *zn_schedule_reason(const struct zn_choices *choices, const struct zn_engine_options *options, int n_ranks);
 
 #endif

@@ -2,6 +2,7 @@
 #include "report/chart.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "report/html.h"
 
@@ -57,19 +58,27 @@ static void add_to_range(const zn_curve *c, double *low, double *high)
     *high = fmax(*high, c->greatest.value);
 }
 
+static void range_of(const struct zn_chart *chart, double *low, double *high)
+{
+    *low = INFINITY;
+    *high = -INFINITY;
+    add_to_range(chart->line, low, high);
+    add_to_range(chart->points, low, high);
+    for (size_t i = 0; i < chart->n_more; i++)
+        add_to_range(chart->more[i], low, high);
+}
+
 bool zn_chart_is_log(const struct zn_chart *chart)
 {
-    double low = INFINITY, high = -INFINITY;
-    add_to_range(chart->line, &low, &high);
-    add_to_range(chart->points, &low, &high);
+    double low, high;
+    range_of(chart, &low, &high);
     return chart->may_be_log && low > 0 && high >= 100 * low && high < INFINITY;
 }
 
 static struct scale scale_of_values(const struct zn_chart *chart)
 {
-    struct scale s = {.low = INFINITY, .high = -INFINITY, .begin = chart->height - BOTTOM, .end = TOP};
-    add_to_range(chart->line, &s.low, &s.high);
-    add_to_range(chart->points, &s.low, &s.high);
+    struct scale s = {.begin = chart->height - BOTTOM, .end = TOP};
+    range_of(chart, &s.low, &s.high);
     if (s.low > s.high)
         s.low = s.high = 0;
     double most = (s.begin - s.end) / Y_TICK_HEIGHT;
@@ -101,10 +110,12 @@ static struct scale scale_of_values(const struct zn_chart *chart)
 static struct scale scale_of_steps(const struct zn_chart *chart)
 {
     struct scale s = {.low = INFINITY, .high = -INFINITY, .begin = LEFT, .end = chart->width - RIGHT};
-    const zn_curve *c = chart->line;
-    for (size_t i = 0; i < c->n_bins; i++) {
-        s.low = fmin(s.low, c->bin[i].from);
-        s.high = fmax(s.high, c->bin[i].to);
+    for (size_t k = 0; k <= chart->n_more; k++) {
+        const zn_curve *c = k ? chart->more[k - 1] : chart->line;
+        for (size_t i = 0; i < c->n_bins; i++) {
+            s.low = fmin(s.low, c->bin[i].from);
+            s.high = fmax(s.high, c->bin[i].to);
+        }
     }
     if (s.low > s.high)
         s.low = 0, s.high = 1;
@@ -208,6 +219,17 @@ static void add_line(zn_text *page, const char *style, const zn_curve *c, const 
     zn_text_add(page, "\" />\n");
 }
 
+static void add_lines(zn_text *page, const struct zn_chart *chart, const struct scale *x, const struct scale *y)
+{
+    for (size_t i = 0; i <= chart->n_more; i++) {
+        char style[32];
+        const zn_curve *c = i ? chart->more[i - 1] : chart->line;
+        snprintf(style, sizeof style, "line c%zu", i);
+        if (c->n > 0)
+            add_line(page, style, c, x, y);
+    }
+}
+
 static void add_points(zn_text *page, const char *style, const zn_curve *c, const struct scale *x,
                        const struct scale *y)
 {
@@ -233,7 +255,10 @@ void zn_chart_add(zn_text *page, const struct zn_chart *chart)
     struct scale x = scale_of_steps(chart), y = scale_of_values(chart);
     zn_text_add(page, "<svg viewBox=\"0 0 %d %d\" role=\"img\"><title>%s</title>\n", chart->width, chart->height,
                 chart->title);
-    if (line->n == 0 && !(points && points->n > 0)) {
+    if (chart->n_more > 0) {
+        add_value_marks(page, chart, &y);
+        add_lines(page, chart, &x, &y);
+    } else if (line->n == 0 && !(points && points->n > 0)) {
         zn_text_add(page, "<text class=\"mid\" x=\"%d\" y=\"%d\">no values</text>\n", chart->width / 2,
                     chart->height / 2);
     } else {

@@ -12,6 +12,8 @@ struct zn_chart {
     const char *title;      /* for those who do not see it; plain text of ours */
     const zn_curve *line;   /* bins of several values have a band from the least to the greatest */
     const zn_curve *points; /* sparse, drawn on top with a mark for each; NULL: none */
+    const zn_curve *const *more; /* further lines, each in a colour of its own (classes c1, c2, …), as the line then has c0 */
+    size_t n_more;
     const zn_curve *marks;  /* only the places count: ticks at the foot; NULL: none */
     bool from_zero;         /* the axis begins at 0 */
     bool may_be_log;        /* taken when all is positive and spans two decades */

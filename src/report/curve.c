@@ -77,3 +77,15 @@ void zn_curve_thin(zn_curve *curve, size_t most)
     while (curve->n_bins > most && curve->n_bins > 1)
         join_pairs(curve);
 }
+
+void zn_curve_scale(zn_curve *c, double factor)
+{
+    struct zn_curve_point *points[] = {&c->first, &c->last, &c->least, &c->greatest};
+    for (size_t i = 0; i < c->n_bins; i++) {
+        c->bin[i].least *= factor;
+        c->bin[i].greatest *= factor;
+        c->bin[i].sum *= factor;
+    }
+    for (int i = 0; i < 4; i++)
+        points[i]->value *= factor;
+}

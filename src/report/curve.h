@@ -37,4 +37,7 @@ void zn_curve_add(zn_curve *curve, double at, double value);
 /* Joins bins until there are at most `most`: more would not be told apart where they are drawn. */
 void zn_curve_thin(zn_curve *curve, size_t most);
 
+/* Every value times a factor above 0. */
+void zn_curve_scale(zn_curve *curve, double factor);
+
 #endif

@@ -130,7 +130,7 @@ static void read_bytes(zn_json *object, const char *key, double *n_bytes)
         *n_bytes = value;
 }
 
-static void read_memory(struct zn_report_log *log, zn_json *line)
+static void read_memory(struct zn_report_log *log, zn_json *line, double at)
 {
     zn_json *memory, *states;
     if (zn_json_type_at(line, "memory") == ZN_JSON_OBJECT &&
@@ -138,6 +138,9 @@ static void read_memory(struct zn_report_log *log, zn_json *line)
         for (int tier = 0; tier < ZN_N_TIERS; tier++)
             read_bytes(memory, zn_tier_name((zn_tier)tier), &log->tier_bytes[tier]);
         read_bytes(memory, "resident", &log->resident_bytes);
+        for (int tier = 0; tier < ZN_N_TIERS; tier++)
+            zn_curve_add(&log->tier[tier], at, number_at(memory, zn_tier_name((zn_tier)tier)));
+        zn_curve_add(&log->resident, at, number_at(memory, "resident"));
     }
     if (zn_json_type_at(line, "states") == ZN_JSON_OBJECT &&
         zn_json_get_object(line, "states", &states) == ZN_OK) {
@@ -203,7 +206,7 @@ static zn_status read_step(struct zn_report_log *log, zn_json *line)
     zn_curve_add(&log->lr, at, number_at(line, "lr"));
     zn_curve_add(&log->speed, at, number_at(line, "tokens_per_second"));
     read_skipped(log, line, step);
-    read_memory(log, line);
+    read_memory(log, line, at);
     read_traffic(log, line);
     return ZN_OK;
 }
@@ -246,7 +249,8 @@ static struct zn_report_log *log_create(void)
     struct zn_report_log *log = calloc(1, sizeof *log);
     if (!log)
         return NULL;
-    zn_curve *curves[] = {&log->loss, &log->held_out, &log->grad_norm, &log->lr, &log->speed, &log->skipped};
+    zn_curve *curves[] = {&log->loss, &log->held_out, &log->grad_norm, &log->lr, &log->speed, &log->skipped,
+                          &log->tier[0], &log->tier[1], &log->tier[2], &log->resident};
     for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
         zn_curve_init(curves[i]);
     for (int tier = 0; tier < ZN_N_TIERS; tier++)

@@ -22,6 +22,7 @@ struct zn_report_log {
     int64_t last_step; /* the highest number; 0: none */
     double tokens, targets, seconds;
     zn_curve loss, held_out, grad_norm, lr, speed; /* over steps; skipped steps are gaps of the loss */
+    zn_curve tier[ZN_N_TIERS], resident; /* bytes */
     zn_curve skipped;                              /* only the places count */
     int64_t n_skipped, n_skipped_at_end;
     struct {

@@ -10,6 +10,7 @@
 
 enum {
     WIDE = 920, WIDE_HEIGHT = 320, WIDE_POINTS = 560, /* of a chart: its size, and how many points it shows */
+    NARROW = 350, NARROW_HEIGHT = 260,
     SMALL = 310, SMALL_HEIGHT = 200, SMALL_POINTS = 160
 };
 
@@ -22,12 +23,8 @@ static const char *setting(const struct zn_report_facts *f, const char *key)
     return value;
 }
 
-/* The last part of the path of the model, or of the run's folder. */
-static void add_name(zn_text *page, const struct zn_report_facts *f)
+void report_add_last_part(zn_text *page, const char *path)
 {
-    const char *path = setting(f, "model");
-    if (!path || !path[0])
-        path = f->folder;
     size_t end = strlen(path), begin;
     while (end > 1 && path[end - 1] == '/')
         end--;
@@ -39,6 +36,14 @@ static void add_name(zn_text *page, const struct zn_report_facts *f)
     else
         html_add(page, name[0] ? name : path);
     free(name);
+}
+
+/* Of the path of the model, or of the run's folder. */
+static void add_name(zn_text *page, const void *self)
+{
+    const struct zn_report_facts *f = self;
+    const char *path = setting(f, "model");
+    report_add_last_part(page, path && path[0] ? path : f->folder);
 }
 
 /* ---- How it ended ---- */
@@ -226,11 +231,24 @@ static void add_caption(zn_text *page, const struct zn_chart *chart)
     zn_text_add(page, "%s</figcaption>\n", zn_chart_is_log(chart) ? "<span>logarithmic axis</span>" : "");
 }
 
-static void add_key(zn_text *page, const char *style, const char *shape, const char *name)
+void report_add_key(zn_text *page, const char *style, const char *shape, const char *name)
 {
     zn_text_add(page, "<span class=\"key\"><svg viewBox=\"0 0 22 10\" aria-hidden=\"true\"><path class=\"%s\" d=\"%s\" "
                       "/></svg>%s</span>",
                 style, shape, name);
+}
+
+/* The same curve with fewer points where there is less room. */
+void report_add_chart(zn_text *page, const struct zn_chart *chart)
+{
+    struct zn_chart narrow = *chart;
+    narrow.width = NARROW;
+    narrow.height = NARROW_HEIGHT;
+    zn_text_add(page, "<div class=\"on-wide\">\n");
+    zn_chart_add(page, chart);
+    zn_text_add(page, "</div>\n<div class=\"on-narrow\">\n");
+    zn_chart_add(page, &narrow);
+    zn_text_add(page, "</div>\n");
 }
 
 static void add_loss_chart(zn_text *page, const struct zn_report_log *log)
@@ -245,20 +263,19 @@ static void add_loss_chart(zn_text *page, const struct zn_report_log *log)
                              .width = WIDE,
                              .height = WIDE_HEIGHT};
     zn_text_add(page, "<h2>Loss</h2>\n<figure><p class=\"muted\">");
-    add_key(page, "line", "M1 5h20", "training, nats a token");
+    report_add_key(page, "line", "M1 5h20", "training, nats a token");
     if (loss.width > 1) {
         char name[128];
         snprintf(name, sizeof name, "least to greatest of %lld steps, the line is their mean",
                  (long long)loss.width);
-        add_key(page, "band", "M0 0h22v10h-22z", name);
+        report_add_key(page, "band", "M0 0h22v10h-22z", name);
     }
     if (log->held_out.n > 0)
-        add_key(page, "held", "M1 5h20", "held-out");
+        report_add_key(page, "held", "M1 5h20", "held-out");
     if (log->n_skipped > 0)
-        add_key(page, "skipped", "M11 1l-4 8h8z", "skipped step");
-    zn_text_add(page, "</p>\n<div class=\"wide\">\n");
-    zn_chart_add(page, &chart);
-    zn_text_add(page, "</div>\n");
+        report_add_key(page, "skipped", "M11 1l-4 8h8z", "skipped step");
+    zn_text_add(page, "</p>\n");
+    report_add_chart(page, &chart);
     add_caption(page, &chart);
     zn_text_add(page, "</figure>\n");
 }
@@ -305,7 +322,7 @@ static void add_skipped(zn_text *page, const struct zn_report_log *log)
 }
 
 /* Nothing may be fetched or run, whatever a name in the page tries. */
-static void add_head(zn_text *page, const struct zn_report_facts *f)
+void report_begin_page(zn_text *page, void (*name)(zn_text *page, const void *self), const void *self)
 {
     zn_text_add(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
                       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
@@ -313,23 +330,26 @@ static void add_head(zn_text *page, const struct zn_report_facts *f)
                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
                       "<meta name=\"generator\" content=\"zinc %s\" />\n<title>",
                 zn_version());
-    add_name(page, f);
-    zn_text_add(page, ": a run of zinc</title>\n<style>\n%s</style>\n</head>\n", report_style);
+    name(page, self);
+    zn_text_add(page, ": a run of zinc</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>", report_style);
+    name(page, self);
+    zn_text_add(page, "</h1>\n");
 }
 
 void zn_report_page(zn_text *page, const struct zn_report_facts *f)
 {
-    add_head(page, f);
-    zn_text_add(page, "<body>\n<main>\n<h1>");
-    add_name(page, f);
-    zn_text_add(page, "</h1>\n");
+    report_begin_page(page, add_name, f);
     add_end(page, f);
     add_faults(page, f->log);
+    report_add_origin(page, f);
     add_tiles(page, f);
     if (f->log->n_steps > 0) {
         add_loss_chart(page, f->log);
         add_small_charts(page, f->log);
         add_skipped(page, f->log);
+        report_add_plan(page, f);
+        report_add_memory(page, f->log);
+        report_add_lanes(page, f->lanes);
         report_add_bytes(page, f);
     }
     report_add_configuration(page, f->run);

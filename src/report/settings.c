@@ -134,7 +134,11 @@ void report_add_configuration(zn_text *page, zn_json *run)
     }
     zn_text_add(page, "<dl class=\"settings\">\n");
     for (const char *key = zn_json_first_key(run); key; key = zn_json_next_key(run, key)) {
-        if (strcmp(key, "format") == 0 || strcmp(key, "bytes") == 0) /* the file's own; in a table */
+        static const char *const elsewhere[] = {"format", "bytes", "origin", "planned"}; /* the file's own; in tables */
+        bool is_elsewhere = false;
+        for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
+            is_elsewhere |= strcmp(key, elsewhere[i]) == 0;
+        if (is_elsewhere)
             continue;
         zn_text_add(page, "<div><dt>");
         add_key(page, key);

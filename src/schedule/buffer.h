@@ -24,7 +24,8 @@ typedef enum zn_buffer_id {
     ZN_BUFFER_SWAPPED_STATES,    /* masters and states on NVMe */
     ZN_BUFFER_MASTER,            /* of own elements, in memory */
     ZN_BUFFER_STATES,            /* … and each state of the optimizer */
-    ZN_BUFFER_IDS = ZN_BUFFER_STATES + ZN_MAX_OPTIMIZER_STATES,
+    ZN_BUFFER_SCALES = ZN_BUFFER_STATES + ZN_MAX_OPTIMIZER_STATES, /* … and the scales of its blocks */
+    ZN_BUFFER_IDS = ZN_BUFFER_SCALES + ZN_MAX_OPTIMIZER_STATES,
     ZN_BUFFER_TARGETS,
     ZN_BUFFER_POSITION_IDS,
     ZN_BUFFER_SUMS,              /* of losses */
@@ -34,6 +35,7 @@ typedef enum zn_buffer_id {
     ZN_BUFFER_OFFLOAD_ARRIVED,   /* … in the host's memory */
     ZN_BUFFER_OFFLOAD_WIDENED,
     ZN_BUFFER_OFFLOAD_EARLIER,   /* … what they are added to, from NVMe */
+    ZN_BUFFER_BRIDGE,            /* what communication takes from a discrete device and brings to it, in the host's memory */
     ZN_BUFFER_STAGING,           /* pieces of states that are handed out */
     ZN_BUFFER_WIDE,              /* a chunk in fp32 of values that are kept in 16 bits alone */
     ZN_BUFFER_LOGITS,

@@ -24,9 +24,9 @@ zn_status zn_compile_units(const struct zn_params *params, const struct zn_engin
                          &(struct zn_units_options){.type = o->trains_fp32 ? ZN_F32 : o->type,
                                                     .n_ranks = n_ranks,
                                                     .tile_bytes = o->tile_bytes,
-                                                    .frozen_type = o->trains ? o->frozen_type : o->type,
+                                                    .frozen_type = o->trains || o->frozen ? o->frozen_type : o->type,
                                                     .frozen = o->frozen,
-                                                    .freezes_all = !o->trains});
+                                                    .freezes_all = !o->trains && !o->frozen});
 }
 
 /* What is made on the way to the plan. */

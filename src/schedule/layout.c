@@ -53,7 +53,7 @@ static void add_pipeline(zn_engine_plan *plan)
 {
     const struct zn_placement *p = &plan->placement;
     size_t n = ZN_CHUNK_ELEMENTS;
-    size_t states = plan->cached < zn_own_total(p, &plan->units) ? n * p->state_bytes : 0;
+    size_t states = plan->cached < zn_own_total(p, &plan->units) ? zn_swapped_bytes(p, ZN_CHUNK_ELEMENTS) : 0;
     size_t gradient = zn_is_swapped(&p->gradients) ? n * sizeof(float) : 0;
     add_buffer(plan, ZN_BUFFER_PIPELINE, "optimizer pipeline", ZN_TIER_HOST,
                ZN_PIPELINE_BUFFERS * (states + gradient + n * zn_passed_bytes(p, &plan->units)));
@@ -79,13 +79,17 @@ static void add_states(const struct zn_engine_options *o, zn_engine_plan *plan)
 {
     const struct zn_placement *p = &plan->placement;
     zn_tier tier = p->states.tier == ZN_TIER_NVME ? ZN_TIER_HOST : p->states.tier;
-    size_t n = (size_t)plan->cached, swapped = (size_t)(zn_own_total(p, &plan->units) - plan->cached);
-    add(plan, ZN_BUFFER_SWAPPED_STATES, "optimizer states", ZN_TIER_NVME, ZN_KIND_OPTIMIZER, swapped * p->state_bytes);
+    size_t n = (size_t)plan->cached;
+    add(plan, ZN_BUFFER_SWAPPED_STATES, "optimizer states", ZN_TIER_NVME, ZN_KIND_OPTIMIZER,
+        zn_swapped_total(p, &plan->units, plan->cached));
     if (p->has_master)
         add(plan, ZN_BUFFER_MASTER, "master", tier, ZN_KIND_OPTIMIZER, n * sizeof(float));
     for (int i = 0; i < o->optimizer->n_states; i++) {
         const struct zn_optimizer_state *state = &o->optimizer->state[i];
         add(plan, (zn_buffer_id)(ZN_BUFFER_STATES + i), state->name, tier, ZN_KIND_OPTIMIZER, n * zn_dtype_bytes(state->type));
+        if (state->block)
+            add(plan, (zn_buffer_id)(ZN_BUFFER_SCALES + i), state->scales, tier, ZN_KIND_OPTIMIZER,
+                n / (size_t)state->block * sizeof(float));
     }
 }
 
@@ -165,6 +169,18 @@ static void add_checkpoints(zn_engine_plan *plan, size_t n_bytes)
         add_buffer(plan, ZN_BUFFER_CHECKPOINT_STAGING, "checkpoint staging", ZN_TIER_HOST, 4 * n_bytes);
 }
 
+/* One half for the largest source of a request, one for the largest result: a unit of all ranks, or pieces of states. */
+static void add_bridge(zn_engine_plan *plan)
+{
+    int64_t largest = plan->placement.trains ? STAGING_ELEMENTS * plan->placement.n_ranks : 0;
+    for (int u = 0; u < plan->units.n_units; u++) {
+        int64_t n_elements = plan->units.units[u].partition * plan->placement.n_ranks;
+        largest = n_elements > largest ? n_elements : largest;
+    }
+    add_buffer(plan, ZN_BUFFER_BRIDGE, "communication staging", ZN_TIER_HOST, 2 * zn_round_up((size_t)largest * sizeof(float), ALIGNMENT));
+    share(plan, ZN_BUFFER_BRIDGE, true);
+}
+
 static void add_measured(zn_engine_plan *plan, const struct layout_sizes *sizes)
 {
     add_buffer(plan, ZN_BUFFER_TIED, "gradients of second uses", ZN_TIER_DEVICE, sizes->tied);
@@ -182,8 +198,8 @@ static void add_measured(zn_engine_plan *plan, const struct layout_sizes *sizes)
 static zn_status list_tables(zn_engine_plan *plan)
 {
     for (int i = 0; i < plan->trace.n_tables; i++)
-        ZN_TRY(zn_manifest_add(&plan->manifest, plan->trace.tables[i].name, ZN_TIER_DEVICE, ZN_KIND_BUFFERS,
-                               zn_round_up(plan->trace.tables[i].n_bytes, ALIGNMENT)));
+        ZN_TRY(zn_manifest_add(&plan->manifest, ZN_MANIFEST_TABLE, plan->trace.tables[i].name, ZN_TIER_DEVICE,
+                               ZN_KIND_BUFFERS, zn_round_up(plan->trace.tables[i].n_bytes, ALIGNMENT)));
     return ZN_OK;
 }
 
@@ -196,7 +212,7 @@ static zn_status list_buffers(zn_engine_plan *plan)
             ZN_TRY(list_tables(plan));
         if (b->n_bytes == 0)
             continue;
-        ZN_TRY(zn_manifest_add(&plan->manifest, b->name, b->tier, b->kind, b->n_bytes));
+        ZN_TRY(zn_manifest_add(&plan->manifest, id, b->name, b->tier, b->kind, b->n_bytes));
         if (b->tier != ZN_TIER_NVME)
             continue;
         b->swap_offset = plan->swap_bytes;
@@ -215,5 +231,7 @@ zn_status layout_buffers(const struct zn_engine_options *o, const struct layout_
     }
     add_batch(o, plan);
     add_measured(plan, sizes);
+    if (o->stages_comm)
+        add_bridge(plan);
     return list_buffers(plan);
 }

@@ -29,10 +29,12 @@ struct zn_engine_options {
     int64_t extends; /* passes add to one sequence of at most so many tokens, `seq_len` of them at once; 0: they do not */
     int64_t accumulate;
     bool recompute, keep_logits;
+    int64_t keep; /* with recompute: the last so many segments before the head keep their activations */
     size_t prefetch_bytes, reuse_bytes; /* stage 3: see gathers.h */
     size_t persist_bytes; /* stage 3: units up to this size stay gathered */
     struct zn_offload offload;
     bool is_discrete;        /* the device has memory of its own, and the host a device for updates */
+    bool stages_comm;        /* … and communication reaches it through the host's memory */
     size_t tile_bytes;    /* parameters above this are split into tile units; 0: none */
     size_t host_cache;    /* optimizer on NVMe: bytes of its states that stay in memory */
     bool vertical;        /* all micro-batches of a segment before the next segment; with recompute */
@@ -41,7 +43,7 @@ struct zn_engine_options {
     const zn_optimizer *optimizer; /* NULL where it does not train. Borrowed */
     struct zn_hyperparameters hyperparameters;
     double clip; /* 0 is off */
-    const bool *frozen; /* by parameter index: not trained; NULL: none. Borrowed */
+    const bool *frozen; /* by parameter index: not trained; NULL: none. Where it does not train: all but the adapters. Borrowed */
     zn_dtype frozen_type; /* of the values of those: they keep the type that they come in */
 };
 

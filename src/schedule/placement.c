@@ -1,6 +1,8 @@
 /* From the settings to homes. */
 #include "schedule/placement.h"
 
+#include "base/size.h"
+
 static bool is_nvme(zn_tier tier)
 {
     return tier == ZN_TIER_NVME;
@@ -75,7 +77,7 @@ static void place_states(const struct zn_engine_options *o, struct zn_placement 
     p->states = (struct zn_home){form_of(o->stage < 1 || p->n_ranks == 1), o->offload.optimizer, on_host};
     p->is_delayed = o->delay_after >= 0;
     p->has_master = o->trains && (p->type != ZN_F32 || p->returns_parameters || p->is_delayed);
-    p->state_bytes = (o->trains ? zn_optimizer_bytes(o->optimizer) : 0) + (p->has_master ? sizeof(float) : 0);
+    p->optimizer = o->trains ? o->optimizer : NULL;
     p->updates_in_backward = o->in_backward;
     p->updates_beside = zn_placement_wants_host(o) && !o->in_backward && (waits_for_drives(&o->offload) || on_host);
     p->host_cache = o->host_cache;
@@ -89,7 +91,7 @@ zn_status zn_placement_resolve(const struct zn_engine_options *o, int n_ranks, s
     struct zn_placement p = {.n_ranks = n_ranks,
                              .type = o->trains_fp32 ? ZN_F32 : o->type,
                              .activation_type = o->type,
-                             .frozen_type = o->trains ? o->frozen_type : o->type,
+                             .frozen_type = o->trains || o->frozen ? o->frozen_type : o->type,
                              .trains = o->trains,
                              .is_discrete = o->is_discrete};
     place_parameters(o, &p);
@@ -118,11 +120,34 @@ int64_t zn_own_total(const struct zn_placement *p, const zn_units *units)
     return p->states.form == ZN_WHOLE ? units->n_trained : units->n_trained / p->n_ranks;
 }
 
+size_t zn_state_bytes(const struct zn_placement *p, int64_t n_elements)
+{
+    return (p->optimizer ? zn_optimizer_bytes(p->optimizer, n_elements) : 0) +
+           (p->has_master ? (size_t)n_elements * sizeof(float) : 0);
+}
+
+size_t zn_swapped_bytes(const struct zn_placement *p, int64_t n_elements)
+{
+    return zn_round_up(zn_state_bytes(p, n_elements), ZN_PARTITION_ALIGNMENT);
+}
+
+size_t zn_swapped_total(const struct zn_placement *p, const zn_units *units, int64_t first)
+{
+    size_t n_bytes = 0;
+    for (int u = 0; u < units->n_units; u++) {
+        int64_t begin = zn_own_first(p, &units->units[u]), end = begin + zn_own_count(p, &units->units[u]);
+        for (int64_t at = begin < first ? first : begin; units->units[u].is_trained && at < end; at += ZN_CHUNK_ELEMENTS)
+            n_bytes += zn_swapped_bytes(p, end - at < ZN_CHUNK_ELEMENTS ? end - at : ZN_CHUNK_ELEMENTS);
+    }
+    return n_bytes;
+}
+
 int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units)
 {
     if (p->states.tier != ZN_TIER_NVME)
         return zn_own_total(p, units);
-    int64_t most = p->state_bytes ? (int64_t)(p->host_cache / p->state_bytes) : INT64_MAX, cached = 0;
+    size_t row_bytes = zn_state_bytes(p, ZN_PART_ALIGNMENT);
+    int64_t most = row_bytes ? (int64_t)(p->host_cache / row_bytes) * ZN_PART_ALIGNMENT : INT64_MAX, cached = 0;
     for (int u = 0; u < units->n_units; u++) {
         int64_t first = zn_own_first(p, &units->units[u]), end = first + zn_own_count(p, &units->units[u]);
         if (!units->units[u].is_trained)

@@ -46,7 +46,7 @@ struct zn_placement {
     bool reduces_every;
     bool updates_in_backward;
     bool updates_beside;        /* all updates run on the host's device beside the next forward */
-    size_t state_bytes;         /* of an own element: its master and the optimizer's states */
+    const zn_optimizer *optimizer; /* NULL: nothing is trained */
     size_t persist_bytes;       /* units up to this size stay gathered */
     size_t host_cache;
 };
@@ -93,6 +93,13 @@ static inline bool zn_publishes_updates(const struct zn_placement *p)
 int64_t zn_own_first(const struct zn_placement *p, const struct zn_unit *unit);
 int64_t zn_own_count(const struct zn_placement *p, const struct zn_unit *unit);
 int64_t zn_own_total(const struct zn_placement *p, const zn_units *units);
+
+/* Bytes of the masters and optimizer states of so many own elements: a multiple of ZN_PART_ALIGNMENT. */
+size_t zn_state_bytes(const struct zn_placement *p, int64_t n_elements);
+
+/* The same of a chunk where it is in the swap, and of all own elements from `first` on, which begins a chunk. */
+size_t zn_swapped_bytes(const struct zn_placement *p, int64_t n_elements);
+size_t zn_swapped_total(const struct zn_placement *p, const zn_units *units, int64_t first);
 
 /* Own elements whose optimizer states stay in memory: all of them, or the first chunks that the host cache has room for. */
 int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units);

@@ -74,9 +74,12 @@ static zn_status check_memory(const struct verifier *v)
             return zn_fail(ZN_ERR_INTERNAL, "%s has %zu bytes, of which %llu are used", b->name, b->n_bytes,
                            (unsigned long long)v->order.end[measured[i]]);
     }
-    for (int b = 0; b < ZN_N_BUFFERS; b++)
-        if (buffers[b].n_bytes > 0)
-            ZN_TRY(zn_manifest_check(&v->plan->manifest, buffers[b].name, buffers[b].tier, buffers[b].kind, buffers[b].n_bytes));
+    for (int b = 0; b < ZN_N_BUFFERS; b++) {
+        const struct zn_manifest_entry *e = zn_manifest_find(&v->plan->manifest, b);
+        size_t n_bytes = e && e->tier == buffers[b].tier && e->kind == buffers[b].kind ? e->n_bytes : 0;
+        if (n_bytes != buffers[b].n_bytes)
+            return zn_fail(ZN_ERR_INTERNAL, "%s has %zu bytes, the manifest %zu", buffers[b].name, buffers[b].n_bytes, n_bytes);
+    }
     return ZN_OK;
 }
 

@@ -16,10 +16,16 @@ static struct zn_span parameters_of(const struct verifier *v, int unit)
                                           : zn_span_of_own_values(p, &v->plan->units, unit_at(v, unit));
 }
 
+/* Adapters of an engine that does not train have none. */
+static bool has_gradient(const struct verifier *v, int unit)
+{
+    return unit_at(v, unit)->is_trained && placement_of(v)->trains;
+}
+
 static struct zn_span gradients_of(const struct verifier *v, int unit)
 {
     const struct zn_placement *p = placement_of(v);
-    if (!unit_at(v, unit)->is_trained)
+    if (!has_gradient(v, unit))
         return ZN_NO_SPAN;
     return p->gradients.form == ZN_WHOLE ? zn_span_of_unit(unit_at(v, unit), ZN_BUFFER_GRADIENTS, sizeof(float))
                                          : zn_span_of_partition(p, unit_at(v, unit), ZN_BUFFER_GRADIENTS, ZN_PARTITION, sizeof(float));
@@ -28,7 +34,7 @@ static struct zn_span gradients_of(const struct verifier *v, int unit)
 /* Where it begins each step without any: where whole units are kept the padding stays zero. */
 static struct zn_span gradient_of_part(const struct verifier *v, const struct zn_part *part)
 {
-    if (!unit_at(v, part->unit)->is_trained || placement_of(v)->gradients.form != ZN_WHOLE)
+    if (!has_gradient(v, part->unit) || placement_of(v)->gradients.form != ZN_WHOLE)
         return gradients_of(v, part->unit);
     return (struct zn_span){ZN_BUFFER_GRADIENTS, false, (uint64_t)part->place * sizeof(float),
                             (uint64_t)part->n_elements * sizeof(float)};
@@ -37,7 +43,7 @@ static struct zn_span gradient_of_part(const struct verifier *v, const struct zn
 static struct zn_span squares_of(const struct verifier *v, int unit)
 {
     const struct zn_unit *u = unit_at(v, unit);
-    if (!u->is_trained)
+    if (!has_gradient(v, unit))
         return ZN_NO_SPAN;
     return (struct zn_span){ZN_BUFFER_SQUARES, false, (uint64_t)u->first_part * sizeof(zn_exact),
                             (uint64_t)u->n_parts * sizeof(zn_exact)};

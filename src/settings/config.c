@@ -39,20 +39,11 @@ void config_fini(struct config *config)
             free((char *)(uintptr_t)entry->texts.word[k]);
         zn_words_free(&entry->texts);
         free(entry->key);
+        free(entry->path);
     }
     free(config->entries);
+    for (size_t i = 0; i < config->notes.n; i++)
+        free((char *)(uintptr_t)config->notes.word[i]);
+    zn_words_free(&config->notes);
     *config = (struct config){0};
-}
-
-bool config_is_deepspeed(const char *key)
-{
-    static const char *const keys[] = {
-        "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping",
-        "zero_optimization", "zero_allow_untested_optimizer", "fp16", "bf16", "optimizer", "scheduler", "aio",
-        "activation_checkpointing", "steps_per_print", "wall_clock_breakdown", "tensorboard", "prescale_gradients",
-        "communication_data_type", "comms_logger", "flops_profiler", "data_types"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return false;
 }

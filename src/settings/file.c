@@ -136,7 +136,7 @@ static zn_status unknown_key(const struct zn_command *command, const char *name,
 {
     const char *near = zn_nearest_name(key, key_at, command);
     if (config_is_deepspeed(key))
-        return zn_fail(ZN_ERR_USAGE, "%s: DeepSpeed configuration: not in this build", name);
+        return zn_fail(ZN_ERR_USAGE, "%s: is a key of DeepSpeed's, whose files are JSON with all keys as DeepSpeed has them", name);
     return zn_fail(ZN_ERR_USAGE, "%s: unknown%s%s; its keys are the flags of `%s --help`", name,
                    near ? ", did you mean " : "", near ? near : "", command->name);
 }
@@ -147,7 +147,10 @@ static zn_status set_entry(struct zn_options *options, char *target, const char 
     union zn_setting_field checked = {0}; /* where a value goes that is only checked */
     char name[NAME_TEXT + sizeof(struct zn_shown)];
     size_t i = 0;
-    snprintf(name, sizeof name, "%s%s", section, zn_shown(entry->key).text);
+    if (entry->path)
+        snprintf(name, sizeof name, "%s", zn_shown(entry->path).text);
+    else
+        snprintf(name, sizeof name, "%s%s", section, zn_shown(entry->key).text);
     while (i < command->n_options && strcmp(bare(command->options[i].name), entry->key) != 0)
         i++;
     if (i == command->n_options)
@@ -181,6 +184,20 @@ static zn_status set_entries(struct zn_options *options, void *target, const cha
     return ZN_OK;
 }
 
+static zn_status keep_notes(struct zn_options *options, const struct config *config)
+{
+    for (size_t i = 0; i < config->notes.n; i++) {
+        char *copy = strdup(config->notes.word[i]);
+        zn_status status = copy ? zn_words_add(&options->kept, copy) : zn_fail(ZN_ERR_MEMORY, "no memory for options");
+        if (status != ZN_OK) {
+            free(copy);
+            return status;
+        }
+        ZN_TRY(zn_words_add(&options->notes, copy));
+    }
+    return ZN_OK;
+}
+
 static bool is_yaml(const char *path)
 {
     const char *end = strrchr(path, '.');
@@ -196,9 +213,11 @@ zn_status zn_settings_load_text(struct zn_options *options, void *target, const 
 {
     struct config config = {0};
     zn_status status = is_yaml(path) ? config_read_yaml(path, data, n_bytes, &config)
-                                     : config_read_json(path, data, n_bytes, &config);
+                                     : config_read_json(path, data, n_bytes, options, target, &config);
     if (status == ZN_OK)
         status = set_entries(options, target, path, &config);
+    if (status == ZN_OK)
+        status = keep_notes(options, &config);
     config_fini(&config);
     return as_usage(status);
 }

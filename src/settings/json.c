@@ -1,4 +1,4 @@
-/* Configuration files in JSON: `{"zinc": {"stage": 3, …}}`, as `zinc plan --fit` writes them. */
+/* Configuration files in JSON: `{"zinc": {"stage": 3, …}}`, as `zinc plan --fit` writes them, or DeepSpeed's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,11 +11,7 @@ static const char *const SECTION = "zinc";
 
 static zn_status check_keys(const zn_json *root, const char *path)
 {
-    const char *first = zn_json_first_key(root);
-    for (const char *key = first; key; key = zn_json_next_key(root, key))
-        if (config_is_deepspeed(key))
-            return zn_fail(ZN_ERR_USAGE, "--config %s: has '%s': DeepSpeed configuration: not in this build", path, key);
-    for (const char *key = first; key; key = zn_json_next_key(root, key))
+    for (const char *key = zn_json_first_key(root); key; key = zn_json_next_key(root, key))
         if (strcmp(key, SECTION) != 0)
             return zn_fail(ZN_ERR_USAGE, "--config %s: unknown key '%s': flags go into an object '%s'", path,
                            zn_shown(key).text, SECTION);
@@ -68,7 +64,7 @@ static zn_status read_list(zn_json *object, const char *key, struct config_entry
     return ZN_OK;
 }
 
-static zn_status read_value(zn_json *object, const char *key, struct config_entry *entry)
+zn_status config_set_json(struct config_entry *entry, zn_json *object, const char *key)
 {
     const char *text;
     switch (zn_json_type_at(object, key)) {
@@ -94,18 +90,34 @@ static zn_status read_value(zn_json *object, const char *key, struct config_entr
     return ZN_OK;
 }
 
-zn_status config_read_json(const char *path, const char *data, size_t n_bytes, struct config *config)
+static bool is_deepspeed(const zn_json *root)
 {
-    zn_json *root, *flags = NULL;
+    const char *key = zn_json_type_of(root) == ZN_JSON_OBJECT ? zn_json_first_key(root) : NULL;
+    while (key && !config_is_deepspeed(key))
+        key = zn_json_next_key(root, key);
+    return key != NULL;
+}
+
+static zn_status read_flags(const char *path, zn_json *root, struct config *config)
+{
+    zn_json *flags;
+    ZN_TRY(find_flags(root, path, &flags));
+    for (const char *key = zn_json_first_key(flags); key; key = zn_json_next_key(flags, key)) {
+        struct config_entry *entry;
+        ZN_TRY(config_add(config, key, strlen(key), &entry));
+        ZN_TRY(config_set_json(entry, flags, key));
+    }
+    return ZN_OK;
+}
+
+zn_status config_read_json(const char *path, const char *data, size_t n_bytes, const struct zn_options *line, const void *target,
+                           struct config *config)
+{
+    zn_json *root;
     *config = (struct config){.section = "zinc."};
     ZN_TRY(zn_json_load_buffer(data, n_bytes, path, &root));
-    zn_status status = find_flags(root, path, &flags);
-    for (const char *key = flags ? zn_json_first_key(flags) : NULL; key && status == ZN_OK; key = zn_json_next_key(flags, key)) {
-        struct config_entry *entry;
-        status = config_add(config, key, strlen(key), &entry);
-        if (status == ZN_OK)
-            status = read_value(flags, key, entry);
-    }
+    zn_status status = is_deepspeed(root) ? config_read_deepspeed(path, data, n_bytes, root, line, target, config)
+                                          : read_flags(path, root, config);
     zn_json_destroy(root);
     return status;
 }

@@ -52,14 +52,15 @@ static void print_value(FILE *out, const struct zn_settings *settings, size_t i,
 {
     const char *const origins[] = {[ZN_ORIGIN_NONE] = "",
                                    [ZN_ORIGIN_DEFAULT] = "default",
-                                   [ZN_ORIGIN_CHOSEN] = "chosen",
+                                   [ZN_ORIGIN_CHOSEN] = "follows from the others",
                                    [ZN_ORIGIN_FILE] = file,
                                    [ZN_ORIGIN_LINE] = "command line"};
+    zn_origin origin = zn_settings_origin(settings, i);
     zn_text text;
     zn_text_init(&text);
-    zn_text_add(&text, "%s: ", key_of(&zn_settings_table[i]));
+    zn_text_add(&text, "%s%s: ", origin == ZN_ORIGIN_CHOSEN ? "# " : "", key_of(&zn_settings_table[i]));
     add_yaml(&text, &zn_settings_table[i], zn_settings_value(settings, i));
-    fprintf(out, "%-*s  # %s\n", ORIGIN_COLUMN, text.data ? text.data : "", origins[zn_settings_origin(settings, i)]);
+    fprintf(out, "%-*s  # %s\n", ORIGIN_COLUMN, text.data ? text.data : "", origins[origin]);
     zn_text_fini(&text);
 }
 

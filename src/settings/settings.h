@@ -71,6 +71,10 @@ void zn_settings_init(struct zn_settings *settings, unsigned command);
  * setting that the command does not take. */
 zn_status zn_settings_check(const struct zn_settings *settings, unsigned command);
 
+/* Sets what is not given of --global-batch, --micro-batch and --accumulate, whose product over the ranks the first is, by DeepSpeed's
+ * rules. Fails where all are given and do not agree, or where there is no such whole number. */
+zn_status zn_settings_solve_batch(struct zn_settings *settings, int64_t n_ranks);
+
 /* ---- The command line ---- */
 
 /* The option of row i, as the command has it. */

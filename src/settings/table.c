@@ -34,6 +34,12 @@ static const struct variant {
 #include "zinc/settings.def"
 };
 
+/* For the manual alone. */
+static const char *const details[ZN_N_SETTINGS] = {
+#define ZN_DETAIL(field_, text) [offsetof(struct zn_origins, field_)] = text,
+#include "settings/details.def"
+};
+
 void *zn_settings_at(struct zn_settings *settings, size_t i)
 {
     return (char *)settings + zn_settings_table[i].offset;
@@ -57,6 +63,7 @@ struct zn_option zn_settings_option(size_t i, unsigned command)
                                .offset = s->offset,
                                .value = s->value,
                                .help = s->help,
+                               .more = details[i],
                                .initial = s->initial,
                                .otherwise = s->otherwise,
                                .range = s->range,
@@ -71,6 +78,7 @@ struct zn_option zn_settings_option(size_t i, unsigned command)
         if (v->row != i || !(v->commands & command))
             continue;
         option.help = v->help ? v->help : option.help;
+        option.more = v->help ? NULL : option.more;
         option.otherwise = v->otherwise ? v->otherwise : option.otherwise;
         option.section = v->section ? v->section : option.section;
     }

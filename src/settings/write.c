@@ -4,16 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void zn_text_add_shortest(zn_text *text, double number)
-{
-    char digits[64];
-    int n = 6;
-    do
-        snprintf(digits, sizeof digits, "%.*g", n, number);
-    while (strtod(digits, NULL) != number && ++n <= 17);
-    zn_text_add(text, "%s", digits);
-}
-
 static void add_words(zn_text *text, const struct zn_words *words)
 {
     for (size_t i = 0; i < words->n; i++)

@@ -31,9 +31,6 @@ void zn_settings_add_record(zn_text *text, const struct zn_settings *settings,
  * the default, `file` (NULL: none) or the command line. What the run decides is a comment. */
 zn_status zn_settings_print(FILE *out, const struct zn_settings *settings, const struct zn_command *command, const char *file);
 
-/* Adds the shortest decimal that reads back as the number. */
-void zn_text_add_shortest(zn_text *text, double number);
-
 /* The key of a setting in run.json. */
 const char *zn_setting_key(const struct zn_setting *setting);
 

@@ -16,6 +16,8 @@ const char *zn_dtype_name(zn_dtype type)
         return "int32";
     case ZN_F64:
         return "fp64";
+    case ZN_U8:
+        return "uint8";
     }
     return "unknown";
 }

@@ -12,6 +12,7 @@ typedef enum zn_dtype {
     ZN_F16,
     ZN_I32, /* token ids */
     ZN_F64, /* sums kept on the device */
+    ZN_U8,  /* codes of block-wise states */
 } zn_dtype;
 
 static inline size_t zn_dtype_bytes(zn_dtype type)
@@ -22,6 +23,8 @@ static inline size_t zn_dtype_bytes(zn_dtype type)
         return 2;
     case ZN_F64:
         return 8;
+    case ZN_U8:
+        return 1;
     case ZN_F32:
     case ZN_I32:
         break;

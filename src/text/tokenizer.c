@@ -1,10 +1,13 @@
 /* A tokenizer from its folder. */
 #include "text/tokenizer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/files.h"
+#include "base/signature.h"
 #include "base/text.h"
 #include "text/tokenizer_private.h"
 
@@ -183,7 +186,12 @@ zn_status zn_tokenizer_open(const char *folder, zn_tokenizer **tokenizer)
     size_t n_bytes;
     zn_tokenizer *t = NULL;
     ZN_TRY(zn_path_join(folder, "tokenizer.json", &path));
-    zn_status status = zn_file_read(path, MAX_FILE, &data, &n_bytes);
+    zn_status status = zn_signature_check(path);
+    if (status == ZN_OK)
+        status = zn_file_read(path, MAX_FILE, &data, &n_bytes);
+    if (status != ZN_OK && zn_folder_exists(folder) && access(path, F_OK) != 0 && errno == ENOENT)
+        status = zn_fail(ZN_ERR_INPUT, "%s: no tokenizer.json: add the model's tokenizer files; transformers writes it of others: "
+                         "AutoTokenizer.from_pretrained('%s').save_pretrained('%s')", folder, folder, folder);
     if (status == ZN_OK)
         status = zn_tokenizer_load(data, n_bytes, path, &t);
     free(data);

@@ -6,13 +6,11 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "checkpoint/fingerprint.h"
 #include "schedule/verify.h"
 #include "settings/compare.h"
 
-enum {
-    MAX_PARTS = ZN_N_SETTINGS + 8,
-    SAMPLE_BYTES = 64 /* at the start of each tensor */
-};
+enum { MAX_PARTS = ZN_N_SETTINGS + 9 };
 
 _Static_assert(MAX_PARTS * sizeof(uint64_t) <= ZN_EXCHANGE_BYTES, "the hashes of a rank go into one exchange");
 
@@ -48,13 +46,6 @@ static void add(struct fingerprint *f, const char *what, const char *format, ...
     add_hash(f, what, zn_random_key(0, text));
 }
 
-static uint64_t mix(uint64_t hash, const unsigned char *bytes, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes; i++)
-        hash = zn_random_bits(hash, bytes[i]);
-    return hash;
-}
-
 /* What the run has of each setting that all ranks must share. */
 static void add_settings(struct fingerprint *f, const struct zn_settings *settings)
 {
@@ -77,33 +68,21 @@ static zn_status hash_config(const zn_json *config, uint64_t *hash)
     return ZN_OK;
 }
 
-/* Names, types and places, and the first bytes of each tensor: another training of the same model differs there. */
-static zn_status hash_weights(const zn_model_files *files, uint64_t *hash)
-{
-    *hash = 0;
-    for (size_t i = 0; files && i < zn_model_files_n_tensors(files); i++) {
-        struct zn_model_tensor at = zn_model_files_tensor_at(files, i);
-        unsigned char bytes[SAMPLE_BYTES];
-        size_t n = at.tensor->n_bytes < sizeof bytes ? (size_t)at.tensor->n_bytes : sizeof bytes;
-        ZN_TRY(zn_st_read_raw(at.file, at.tensor, 0, n, bytes));
-        *hash = zn_random_bits(*hash, zn_random_key((uint64_t)at.tensor->dtype, at.tensor->name));
-        *hash = zn_random_bits(*hash, at.tensor->offset);
-        *hash = mix(*hash, bytes, n);
-    }
-    return ZN_OK;
-}
-
 static zn_status take_fingerprint(const struct zn_run *run, const struct zn_settings *settings,
                                   const struct zn_engine_options *engine, const struct zn_data *data,
                                   const struct zn_data *eval_data, struct fingerprint *f)
 {
-    uint64_t config, weights;
+    uint64_t config, weights = 0, adapter = 0;
     *f = (struct fingerprint){0};
     ZN_TRY(hash_config(run->config, &config));
-    ZN_TRY(hash_weights(run->files, &weights));
+    if (run->files)
+        ZN_TRY(zn_fingerprint_weights(run->files, &weights));
+    if (run->adapter)
+        ZN_TRY(zn_peft_hash(run->adapter, &adapter));
     add(f, "the program's version", "%s", zn_version());
     add_hash(f, "the model's config.json", config);
     add_hash(f, "the model's weights", weights);
+    add_hash(f, "the adapter", adapter);
     add_hash(f, "the data", data->hash);
     add_hash(f, "the held-out data", eval_data->hash);
     add_settings(f, settings);
@@ -152,7 +131,7 @@ static zn_status exchange_numbers(zn_comm *comm, uint64_t mine, uint64_t **table
 
 zn_status zn_agree_on_resume(const struct zn_run *run, const struct zn_settings *settings)
 {
-    uint64_t *all;
+    uint64_t *all = NULL;
     zn_status status = ZN_OK;
     ZN_TRY(exchange_numbers(run->comm, ZN_GIVEN(settings, resume), &all));
     for (int r = 1; r < zn_comm_n_ranks(run->comm) && status == ZN_OK; r++)
@@ -162,16 +141,21 @@ zn_status zn_agree_on_resume(const struct zn_run *run, const struct zn_settings 
     return status;
 }
 
-zn_status zn_agree_on_memory(struct zn_run *run)
+zn_status zn_agree_on_machine(struct zn_run *run)
 {
     int n_ranks = zn_comm_n_ranks(run->comm);
-    uint64_t *all;
-    zn_status status = ZN_OK;
-    ZN_TRY(exchange_numbers(run->comm, run->memory_limit, &all));
-    for (int r = 0; r < n_ranks && status == ZN_OK; r++) {
-        if (all[r] < run->memory_limit)
-            run->memory_limit = all[r];
-    }
+    struct machine {
+        size_t memory_limit;
+        struct zn_cluster figures;
+    } mine = {run->memory_limit, run->figures}, *all = calloc((size_t)n_ranks, sizeof *all);
+    _Static_assert(sizeof mine <= ZN_EXCHANGE_BYTES, "it is one exchange");
+    zn_status status = zn_comm_agree(run->comm, all ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks));
+    if (status == ZN_OK)
+        status = zn_comm_exchange(run->comm, &mine, sizeof mine, all);
+    for (int r = 0; r < n_ranks && status == ZN_OK; r++)
+        run->memory_limit = all[r].memory_limit < run->memory_limit ? all[r].memory_limit : run->memory_limit;
+    if (status == ZN_OK)
+        run->figures = all[0].figures;
     free(all);
     return status;
 }

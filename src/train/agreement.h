@@ -12,7 +12,7 @@ zn_status zn_agree_on_run(const struct zn_run *run, const struct zn_settings *se
 /* Collective: all ranks look for a checkpoint or none, since they do it together. */
 zn_status zn_agree_on_resume(const struct zn_run *run, const struct zn_settings *settings);
 
-/* Collective: the smallest of the ranks' memory limits, so that all plan the same. */
-zn_status zn_agree_on_memory(struct zn_run *run);
+/* Collective: the smallest of the ranks' memory limits and the first rank's figures of its machine, so that all plan the same. */
+zn_status zn_agree_on_machine(struct zn_run *run);
 
 #endif

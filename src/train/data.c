@@ -6,13 +6,10 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/size.h"
 #include "base/rng.h"
 #include "text/byte_text.h"
 #include "text/encode.h"
 #include "text/stop.h"
-
-static const double SECONDS_BETWEEN_NOTES = 5;
 
 static const char *const packings[] = {
     [ZN_PACKING_BEST_FIT] = "best-fit", [ZN_PACKING_NONE] = "none", [ZN_PACKING_STREAM] = "stream"};
@@ -71,35 +68,25 @@ static zn_status open_tokenizer(struct opening *o)
 struct progress {
     const struct zn_run *run;
     zn_cache_writer *writers[ZN_N_CACHE_PARTS];
-    uint64_t n_bytes; /* of all files */
-    int64_t n_tokens;
-    double next; /* when to say how far it is */
 };
 
 static zn_status put_tokens(void *self, const int32_t *ids, const uint8_t *counts, size_t n)
 {
     struct progress *p = self;
-    p->n_tokens += (int64_t)n;
     return zn_cache_writer_append(p->writers[ZN_CACHE_DOCUMENTS], ids, counts, n);
 }
 
 static zn_status put_example(void *self, const int32_t *ids, const uint8_t *counts, size_t n)
 {
     struct progress *p = self;
-    p->n_tokens += (int64_t)n;
     zn_cache_writer_begin_example(p->writers[ZN_CACHE_EXAMPLES]);
     return zn_cache_writer_append(p->writers[ZN_CACHE_EXAMPLES], ids, counts, n);
 }
 
-static void say_progress(void *self, uint64_t n_bytes)
+static void tell_progress(void *self, uint64_t n_bytes)
 {
     struct progress *p = self;
-    char done[ZN_SIZE_TEXT], all[ZN_SIZE_TEXT];
-    if (zn_clock_now(&p->run->clock) < p->next)
-        return;
-    p->next = zn_clock_now(&p->run->clock) + SECONDS_BETWEEN_NOTES;
-    zn_run_note(p->run, "encoding the data: %s of %s, %lld tokens", zn_size_text((size_t)n_bytes, done),
-                zn_size_text((size_t)p->n_bytes, all), (long long)p->n_tokens);
+    zn_progress_set(p->run->listener.progress, (int64_t)n_bytes);
 }
 
 static zn_status sum_bytes(const struct zn_data_file *files, size_t n_files, uint64_t *sum)
@@ -147,11 +134,12 @@ static zn_status encode_files(struct opening *o, const struct zn_data_file *file
                                                .end_of_text = o->end_of_text,
                                                .n_threads = encoding_threads(o->run), .rows = o->run->rows};
     const struct zn_token_sink sink = {
-        .self = p, .put = put_tokens, .put_example = put_example, .progress = say_progress};
+        .self = p, .put = put_tokens, .put_example = put_example, .progress = tell_progress};
     zn_encoder *encoder;
-    ZN_TRY(sum_bytes(files, n_files, &p->n_bytes));
+    uint64_t n_bytes;
+    ZN_TRY(sum_bytes(files, n_files, &n_bytes));
     ZN_TRY(zn_encoder_create(&options, &encoder));
-    p->next = zn_clock_now(&o->run->clock) + SECONDS_BETWEEN_NOTES;
+    zn_progress_begin(o->run->listener.progress, "encoding the data", "bytes", (int64_t)n_bytes);
     zn_status status = zn_encode_files(encoder, files, n_files, &sink);
     if (status == ZN_OK)
         status = tell_rows(o, encoder);
@@ -265,9 +253,10 @@ void zn_data_close(struct zn_data *data)
     *data = (struct zn_data){0};
 }
 
-static zn_status hash_data(struct zn_data *data)
+static zn_status hash_data(const struct zn_run *run, struct zn_data *data)
 {
     uint64_t stream, examples;
+    zn_progress_begin(run->listener.progress, "reading the data", NULL, 0);
     ZN_TRY(zn_tokens_hash(data->stream, &stream));
     ZN_TRY(zn_examples_hash(data->examples, &examples));
     data->hash = zn_random_bits(stream, examples);
@@ -299,7 +288,7 @@ static zn_status open_all(struct opening *o)
     if (status == ZN_OK && zn_examples_n(o->data.examples) == 0)
         status = zn_tokens_check(o->data.stream, o->options->paths, o->options->n_paths);
     if (status == ZN_OK)
-        status = hash_data(&o->data);
+        status = hash_data(o->run, &o->data);
     zn_data_files_fini(&files);
     return status;
 }

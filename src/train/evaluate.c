@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/elementary.h"
+#include "train/adapters.h"
 #include "train/agreement.h"
 #include "train/batch.h"
 #include "train/binding.h"
@@ -47,8 +48,12 @@ static zn_status evaluate_share(struct zn_run *run, const struct zn_engine_optio
     ZN_TRY(zn_host_batch_init(&batch, rows, options->seq_len));
     int64_t *which = calloc((size_t)rows, sizeof *which);
     zn_status status = which ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for an evaluation");
-    for (int64_t start = 0; start < zn_windows_n(windows) && status == ZN_OK; start += round)
+    zn_progress_begin(run->listener.progress, "evaluating", "windows", zn_windows_n(windows));
+    for (int64_t start = 0; start < zn_windows_n(windows) && status == ZN_OK; start += round) {
         status = evaluate_batch(run, windows, start + zn_comm_rank(run->comm) * rows, &batch, which, share);
+        zn_progress_set(run->listener.progress, start + round < zn_windows_n(windows) ? start + round : zn_windows_n(windows));
+    }
+    zn_progress_end(run->listener.progress);
     free(which);
     zn_host_batch_fini(&batch);
     return status;
@@ -157,7 +162,9 @@ static zn_status open_inputs(struct evaluation *e)
     e->run.rows = (struct zn_row_options){.map = o->map.word, .n_map = o->map.n};
     e->run.byte_tokenizer = o->byte_tokenizer;
     e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .seq_len = o->seq_len};
+    ZN_TRY(zn_run_open_adapter(&e->run, o->adapter));
     ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.seq_len));
+    ZN_TRY(zn_run_check_adapters(&e->run, 0));
     ZN_TRY(zn_run_measure(&e->run, (int)o->threads, o->memory_limit));
     ZN_TRY(open_windows(&e->run, o, &e->engine.seq_len, &e->data, &e->windows));
     e->engine.has_examples = zn_windows_has_examples(e->windows);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/json_text.h"
+#include "formats/events.h"
 
 struct zn_metrics {
     FILE *file;
@@ -16,6 +17,8 @@ struct zn_metrics {
     bool is_regular;
     int64_t step; /* of the last line, which begins at `at` */
     off_t at;
+    zn_events *events; /* the same for TensorBoard; NULL: none */
+    int64_t event_step; /* of the last that were written */
 };
 
 static zn_status fail_log(const char *path)
@@ -87,6 +90,7 @@ void zn_metrics_destroy(zn_metrics *m)
         return;
     if (m->file)
         fclose(m->file);
+    zn_events_destroy(m->events);
     free(m->path);
     free(m);
 }
@@ -141,6 +145,58 @@ static void put_eval(FILE *f, const struct zn_step_report *s)
     zn_json_put_string(f, s->eval_reason);
 }
 
+/* ---- The same for TensorBoard ---- */
+
+zn_status zn_metrics_add_events(zn_metrics *m, const char *folder, int64_t resumed)
+{
+    m->event_step = -1;
+    return zn_events_create(folder, resumed >= 0 ? resumed + 1 : 0, &m->events);
+}
+
+static void add_event(zn_metrics *m, const char *group, const char *name, double value)
+{
+    char tag[64];
+    snprintf(tag, sizeof tag, "%s%s%s", group, group[0] ? "/" : "", name);
+    zn_events_add(m->events, tag, value);
+}
+
+static void add_events(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)
+{
+    if (!s->skipped) {
+        add_event(m, "", "loss", s->loss);
+        add_event(m, "", "grad_norm", s->grad_norm);
+    }
+    add_event(m, "", "lr", s->lr);
+    add_event(m, "", "scale", s->scale);
+    add_event(m, "", "tokens", (double)s->tokens);
+    add_event(m, "", "targets", (double)s->targets);
+    add_event(m, "", "seconds", s->seconds);
+    add_event(m, "", "tokens_per_second", (double)s->tokens / s->seconds);
+    for (int tier = 0; tier < ZN_N_TIERS; tier++)
+        add_event(m, "memory", zn_tier_name((zn_tier)tier), (double)ledger->tier_peak[tier]);
+    add_event(m, "memory", "resident", (double)s->resident_bytes);
+    for (int kind = 0; kind < ZN_N_KINDS; kind++)
+        add_event(m, "states", zn_kind_name((zn_kind)kind), (double)zn_ledger_kind(ledger, (zn_kind)kind));
+    add_event(m, "", "comm_bytes", (double)s->comm_bytes);
+    add_event(m, "", "nvme_read_bytes", (double)s->nvme_read_bytes);
+    add_event(m, "", "nvme_write_bytes", (double)s->nvme_write_bytes);
+}
+
+/* A step that is told again has its held-out loss to add. ledger NULL: nothing but that. */
+static zn_status write_events(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)
+{
+    if (!m->events)
+        return ZN_OK;
+    if (ledger && s->step != m->event_step)
+        add_events(m, s, ledger);
+    if (s->evaluated)
+        add_event(m, "", "eval_loss", s->eval_loss);
+    m->event_step = s->step;
+    return zn_events_write(m->events, s->step);
+}
+
+/* ---- Lines ---- */
+
 zn_status zn_metrics_start(zn_metrics *m, const struct zn_step_report *s)
 {
     fprintf(m->file, "{\"step\":0");
@@ -148,7 +204,7 @@ zn_status zn_metrics_start(zn_metrics *m, const struct zn_step_report *s)
     fprintf(m->file, "}\n");
     if (fflush(m->file) != 0 || ferror(m->file))
         return fail_log(m->path);
-    return ZN_OK;
+    return write_events(m, s, NULL);
 }
 
 zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const zn_ledger *ledger)
@@ -168,5 +224,6 @@ zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const z
     put_eval(f, s);
     put_memory(f, s, ledger);
     fprintf(f, "}\n");
-    return end_line(m);
+    ZN_TRY(end_line(m));
+    return write_events(m, s, ledger);
 }

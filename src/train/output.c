@@ -4,10 +4,12 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/files.h"
 #include "base/text.h"
 #include "settings/write.h"
+#include "train/adapters.h"
 
 static bool same_folder(const char *a, const char *b)
 {
@@ -17,8 +19,8 @@ static bool same_folder(const char *a, const char *b)
 
 zn_status zn_output_check(const char *folder, const char *model_folder, bool overwrite)
 {
-    static const char *const signs[] = {"run.json", "metrics.jsonl", "model.safetensors",
-                                        "model.safetensors.index.json", "checkpoints"};
+    static const char *const signs[] = {"run.json", "metrics.jsonl", "model.safetensors", "model.safetensors.index.json",
+                                        ZN_PEFT_WEIGHTS, "checkpoints"};
     if (zn_file_exists(folder))
         return zn_fail(ZN_ERR_USAGE, "--output %s: is a file, not a folder", folder);
     if (same_folder(folder, model_folder))
@@ -83,6 +85,8 @@ static void add_facts(const void *self, zn_text *t, const char *key)
         zn_text_add(t, ",\n  \"architecture\": ");
         zn_text_add_quoted(t, run->model->architecture);
         zn_text_add(t, ",\n  \"parameters\": %lld", (long long)zn_model_n_elements(run->model));
+        if (zn_run_has_adapters(run))
+            zn_text_add(t, ",\n  \"adapter_parameters\": %lld", (long long)zn_model_n_written(run->model));
     } else if (strcmp(key, "shuffle") == 0) {
         zn_text_add(t, ",\n  \"ranks\": %d", zn_comm_n_ranks(run->comm));
     } else if (strcmp(key, "schedule") == 0) {
@@ -96,19 +100,53 @@ static void add_facts(const void *self, zn_text *t, const char *key)
     }
 }
 
-void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_settings *settings, bool is_finished)
+/* When, how and where it was started, and what is to be held to what is measured. No other run has it alike: checkpoints leave
+ * it out. */
+static void add_origin(zn_text *t, const struct zn_run *run, const struct zn_settings *settings)
+{
+    char date[64] = "", *trace = settings->trace ? realpath(settings->trace, NULL) : NULL;
+    struct tm tm;
+    if (gmtime_r(&run->origin.began, &tm))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    zn_text_add(t, ",\n  \"origin\": {\n    \"date\": \"%s\",\n    \"command\": ", date);
+    if (run->origin.command_line)
+        zn_text_add_quoted(t, run->origin.command_line);
+    else
+        zn_text_add(t, "null");
+    zn_text_add(t, ",\n    \"trace\": ");
+    if (trace)
+        zn_text_add_quoted(t, trace);
+    else
+        zn_text_add(t, "null");
+    free(trace);
+    zn_text_add(t, ",\n    \"machine\": {\"cpu\": ");
+    zn_text_add_quoted(t, zn_shown(run->machine.cpu_model).text);
+    zn_text_add(t, ", \"cores\": %d, \"memory\": %zu, \"nodes\": %d}\n  }", run->machine.n_cores, run->machine.memory_total,
+                zn_comm_n_ranks(run->comm) / zn_comm_n_local(run->comm));
+    zn_text_add(t, ",\n  \"planned\": {\"process_bytes\": %zu, \"flops\": %.9g, \"peak_flops\": %.9g}", run->planned.process_bytes,
+                run->planned.flops, run->planned.peak_flops);
+}
+
+static void add_run(zn_text *t, const struct zn_run *run, const struct zn_settings *settings, bool is_finished, bool has_origin)
 {
     zn_text_add(t, "{\n  \"format\": 1,\n  \"version\": \"%s\",\n  \"finished\": %s", zn_version(),
                 is_finished ? "true" : "false");
+    if (has_origin)
+        add_origin(t, run, settings);
     zn_settings_add_record(t, settings, add_facts, run);
     zn_text_add(t, ",\n  \"isa\": \"%s\"\n}\n", run->isa);
+}
+
+void zn_output_add_run(zn_text *t, const struct zn_run *run, const struct zn_settings *settings, bool is_finished)
+{
+    add_run(t, run, settings, is_finished, false);
 }
 
 zn_status zn_output_write_run(const char *folder, const struct zn_run *run, const struct zn_settings *settings, bool is_finished)
 {
     zn_text text;
     zn_text_init(&text);
-    zn_output_add_run(&text, run, settings, is_finished);
+    add_run(&text, run, settings, is_finished, true);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
         status = write_named(folder, "run.json", text.data, text.n_bytes);
@@ -119,13 +157,14 @@ zn_status zn_output_write_run(const char *folder, const struct zn_run *run, cons
 zn_status zn_output_finished(const char *folder, int64_t *steps)
 {
     enum { RUN_BYTES = 16 * 1024 * 1024 };
-    bool has_model, has_index, is_finished = false;
+    bool has_model, has_index, has_adapter, is_finished = false;
     char *path;
     zn_json *root = NULL;
     *steps = ZN_OUTPUT_NO_MODEL;
     ZN_TRY(zn_folder_holds(folder, "model.safetensors", &has_model));
     ZN_TRY(zn_folder_holds(folder, "model.safetensors.index.json", &has_index));
-    if (!has_model && !has_index)
+    ZN_TRY(zn_folder_holds(folder, ZN_PEFT_WEIGHTS, &has_adapter));
+    if (!has_model && !has_index && !has_adapter)
         return ZN_OK;
     ZN_TRY(zn_path_join(folder, "run.json", &path));
     /* A folder without a readable run.json has a model all the same. */
@@ -137,9 +176,21 @@ zn_status zn_output_finished(const char *folder, int64_t *steps)
     return ZN_OK;
 }
 
+/* What stands beside the weights. */
+static zn_status write_small_files(const char *folder, const struct zn_run *run)
+{
+    if (!zn_run_has_adapters(run))
+        return zn_hub_files_write(run->hub, folder, run->style.dtype);
+    ZN_TRY(zn_peft_write_config(folder, run->model, &run->record));
+    return zn_hub_files_write_tokenizer(run->hub, folder);
+}
+
 zn_status zn_output_write_model(const char *folder, struct zn_run *run)
 {
     bool writes = zn_comm_rank(run->comm) == 0;
-    ZN_TRY(zn_comm_agree(run->comm, writes ? zn_hub_files_write(run->hub, folder, run->style.dtype) : ZN_OK));
-    return zn_weights_export(run->engine, run->comm, run->model, folder, &run->style);
+    ZN_TRY(zn_comm_agree(run->comm, writes ? write_small_files(folder, run) : ZN_OK));
+    zn_progress_begin(run->listener.progress, "writing the model", "parameters", zn_model_n_written(run->model));
+    zn_status status = zn_weights_export(run->engine, run->comm, run->model, folder, &run->style);
+    zn_progress_end(run->listener.progress);
+    return status;
 }

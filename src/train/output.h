@@ -20,7 +20,7 @@ void zn_output_add_run(zn_text *text, const struct zn_run *run, const struct zn_
 enum { ZN_OUTPUT_NO_MODEL = -1, ZN_OUTPUT_UNKNOWN = -2 /* there is a model, and nothing tells of how many steps */ };
 zn_status zn_output_finished(const char *folder, int64_t *steps);
 
-/* Weights, config.json and the tokenizer's files. Collective; rank 0 writes. */
+/* Weights, config.json and the tokenizer's files; of adapters a PEFT folder. Collective; rank 0 writes. */
 zn_status zn_output_write_model(const char *folder, struct zn_run *run);
 
 #endif

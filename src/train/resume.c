@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "checkpoint/folder.h"
 #include "settings/compare.h"
+#include "train/adapters.h"
 #include "train/agreement.h"
 #include "train/output.h"
 #include "train/saving_private.h"
@@ -28,10 +29,13 @@ static zn_status check_optimizer(const zn_checkpoint *c, const zn_optimizer *opt
 {
     if (strcmp(c->state.optimizer, optimizer->name) != 0)
         return zn_change_refuse(c->folder, "--optimizer", zn_shown(c->state.optimizer).text, optimizer->name);
-    for (int i = 0; i < optimizer->n_states; i++)
-        if (zn_run_state_find(&c->state, optimizer->state[i].name) == ZN_N_STATES)
-            return zn_fail(ZN_ERR_USAGE, "--resume: %s has no %s: it was not made by %s, which this run has", c->folder,
-                           optimizer->state[i].name, optimizer->title);
+    for (int i = 0; i < 2 * optimizer->n_states; i++) {
+        const struct zn_optimizer_state *s = &optimizer->state[i / 2];
+        const char *name = i % 2 ? s->scales : s->name;
+        if (name && zn_run_state_find(&c->state, name) == ZN_N_STATES)
+            return zn_fail(ZN_ERR_USAGE, "--resume: %s has no %s: it was not made by %s, which this run has", c->folder, name,
+                           optimizer->title);
+    }
     return ZN_OK;
 }
 
@@ -40,6 +44,7 @@ static zn_status check_options(const zn_saving *s, const zn_checkpoint *c)
     const struct zn_settings *o = s->setup.settings;
     const struct zn_run_state *state = &c->state;
     ZN_TRY(zn_checkpoint_check_config(c, o->model));
+    ZN_TRY(zn_run_check_resumed(s->setup.run, c));
     ZN_TRY(check_optimizer(c, s->setup.engine->optimizer));
     if (state->states[ZN_STATE_PENDING] && s->setup.engine->delay_after < 0)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s has an update of --delayed-update pending, which this run does not have",
@@ -62,8 +67,8 @@ static zn_status check_finished(const zn_saving *s)
         return ZN_OK;
     }
     return zn_fail(ZN_ERR_USAGE, "--resume: %s holds a finished model and no whole checkpoint to go on from; to train it further "
-                   "give --model %s and another --output, and --save all to runs that are to go on after their end",
-                   o->output, o->output);
+                   "give %s %s and another --output, and --save all to runs that are to go on after their end",
+                   o->output, zn_run_has_adapters(s->setup.run) ? "--adapter" : "--model", o->output);
 }
 
 zn_status zn_saving_check_data(zn_saving *s)
@@ -162,7 +167,8 @@ static zn_status find(zn_saving *s)
     zn_checkpoint *found;
     ZN_TRY(zn_checkpoint_find(run->comm, from, note, run, &found));
     if (!found && o->resume)
-        return zn_fail(ZN_ERR_INPUT, "--resume=%s: no whole checkpoint there", from);
+        return zn_fail(ZN_ERR_INPUT, "--resume=%s: no whole checkpoint there; `zinc checkpoint list DIR` shows those of a run's output "
+                       "folder", from);
     if (!found)
         ZN_TRY(find_finished(s));
     if (!found && s->finished != ZN_OUTPUT_NO_MODEL)

@@ -10,15 +10,16 @@
 
 #include "base/files.h"
 #include "base/size.h"
-#include "device/cpu/blas.h"
 #include "device/cpu/isa.h"
 #include "formats/hub_cache.h"
+#include "plan/calibrate_machine.h"
 #include "plan/vertical.h"
+#include "train/adapters.h"
 #include "train/agreement.h"
 
 enum { CONFIG_BYTES = 16 * 1024 * 1024 };
 
-/* What the process needs beside the manifest: code, libraries, BLAS buffers, stacks. */
+/* What the process needs beside the manifest: code, libraries, stacks. */
 static const size_t PROCESS_BYTES = 64 * 1024 * 1024;
 
 enum { HELPER_THREADS = 12 }; /* of communication, storage, updates and checkpoints, at the most */
@@ -42,6 +43,8 @@ void zn_run_fini(struct zn_run *run)
     zn_device_destroy(run->device);
     zn_engine_plan_fini(&run->plan);
     zn_model_files_close(run->files);
+    zn_peft_close(run->adapter);
+    free(run->is_base);
     zn_model_destroy(run->model);
     zn_json_destroy(run->config);
     zn_hub_files_close(run->hub);
@@ -94,13 +97,13 @@ static zn_status make_model(struct zn_run *run, const char *folder, int64_t *seq
     ZN_TRY(zn_model_create(run->config, 1, &probe));
     zn_status status = choose_seq_len(probe, folder, seq_len);
     zn_model_destroy(probe);
-    return status == ZN_OK ? zn_model_create(run->config, *seq_len, &run->model) : status;
+    return status == ZN_OK ? zn_run_make_model(run, *seq_len, &run->model) : status;
 }
 
 zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len)
 {
     zn_model *model;
-    ZN_TRY(zn_model_create(run->config, seq_len, &model));
+    ZN_TRY(zn_run_make_model(run, seq_len, &model));
     zn_model_destroy(run->model);
     run->model = model;
     return ZN_OK;
@@ -109,6 +112,7 @@ zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len)
 zn_status zn_run_find_model(struct zn_run *run, const char **model)
 {
     ZN_TRY(zn_hub_cache_find(*model, &run->found));
+    ZN_TRY(zn_hub_check_folder(run->found ? run->found : *model));
     if (!run->found)
         return ZN_OK;
     zn_run_note(run, "%s is %s", *model, run->found);
@@ -145,7 +149,7 @@ zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_sc
     return zn_weights_check(run->model, run->files, warn_unknown, run, &run->style);
 }
 
-/* Address space that threads take beside the plan's bytes: their stacks, and the buffers of the BLAS. */
+/* Address space that threads take beside the plan's bytes: their stacks. */
 static size_t mapped_for_threads(int n_threads)
 {
     pthread_attr_t attributes;
@@ -154,7 +158,7 @@ static size_t mapped_for_threads(int n_threads)
         pthread_attr_getstacksize(&attributes, &stack);
         pthread_attr_destroy(&attributes);
     }
-    return zn_blas_reserved_bytes(n_threads) + (size_t)(n_threads + HELPER_THREADS) * stack;
+    return (size_t)(n_threads + HELPER_THREADS) * stack;
 }
 
 /* Limits of the process count what is mapped, used or not. Ranks of a node map each other's shared memory, too. */
@@ -181,6 +185,22 @@ static zn_status apply_process_limit(struct zn_run *run, bool is_given)
     return ZN_OK;
 }
 
+/* Plans are compared by what was measured of this machine, where something was. */
+static void load_figures(struct zn_run *run)
+{
+    bool found = false;
+    char *path;
+    if (zn_calibration_path(&path) == ZN_OK) { /* without a home there is no file */
+        if (zn_calibration_load(&run->figures, &found) != ZN_OK)
+            zn_run_note(run, "%s; until then plans are compared by the figures of a usual machine", zn_error_message());
+        free(path);
+    }
+    if (!found)
+        run->figures = zn_calibration_usual(run->machine.n_cores);
+    if (run->figures.node_node.alone <= 0) /* what one machine knows nothing of */
+        run->figures.node_node = zn_calibration_usual(1).node_node;
+}
+
 zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
 {
     ZN_TRY(zn_machine_read("", &run->machine));
@@ -191,34 +211,56 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
     size_t available = run->machine.memory_available / (size_t)n_local;
     run->memory_limit = memory_limit ? memory_limit : available / 10 * 9;
     ZN_TRY(apply_process_limit(run, memory_limit > 0));
-    return zn_cpu_isa_choose(NULL, &run->isa);
+    ZN_TRY(zn_cpu_isa_choose(NULL, &run->isa));
+    load_figures(run);
+    return ZN_OK;
 }
 
-/* With 16-bit parameters each thread has a panel to widen them in. Rank 0's files count on every rank, so that all plan
- * alike. */
-size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options *options)
+/* Each thread has its scratch. Rank 0's files count on every rank, so that all plan alike. */
+size_t zn_run_overhead(const struct zn_run *run)
 {
-    size_t scratch = options->type == ZN_F32 ? 0 : (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
+    size_t scratch = (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
     return scratch + PROCESS_BYTES + run->data_bytes + (run->hub ? zn_hub_files_bytes(run->hub) : 0);
 }
 
-static zn_status fit_within(struct zn_run *run, const struct zn_fit *fit, struct zn_engine_options *options)
+static int n_nodes(const zn_comm *comm)
 {
-    zn_status status = zn_fit_run(fit, options, &run->plan);
-    if (status == ZN_ERR_MEMORY && run->process_is_limited)
-        return zn_context(status, "the process is limited (`ulimit -v`, `ulimit -d`: raise it)");
-    return status;
+    return (zn_comm_n_ranks(comm) + zn_comm_n_local(comm) - 1) / zn_comm_n_local(comm);
+}
+
+/* Memory is what the run may hold, whatever the machine has; drives are looked at by zn_room_check. */
+static zn_status choose(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices, const char *hint)
+{
+    struct zn_cluster machine = run->figures;
+    struct zn_plan_setup setup = {.model = run->model,
+                                  .cluster = &machine,
+                                  .engine = *options,
+                                  .n_ranks = zn_comm_n_ranks(run->comm),
+                                  .n_nodes = n_nodes(run->comm),
+                                  .memory_limit = run->memory_limit,
+                                  .overhead = zn_run_overhead(run)};
+    struct zn_prediction p;
+    char least[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
+    machine.nodes = setup.n_nodes;
+    machine.nvme_memory = SIZE_MAX / 2;
+    ZN_TRY(zn_plan_choose(&setup, choices, &p));
+    *options = setup.engine;
+    if (p.fits) {
+        run->plan = p.plan;
+        zn_keep_text(options, run->recompute);
+        return ZN_OK;
+    }
+    size_t need = p.tier[ZN_TIER_DEVICE] + p.tier[ZN_TIER_HOST] + p.reserved;
+    zn_prediction_fini(&p);
+    zn_status status = zn_fail(ZN_ERR_MEMORY, "needs %s at the least, the limit is %s; %s", zn_size_text(need, least),
+                               zn_size_text(run->memory_limit, limit), hint);
+    return run->process_is_limited ? zn_context(status, "the process is limited (`ulimit -v`, `ulimit -d`: raise it)") : status;
 }
 
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
 {
-    struct zn_fit fit = {.module = run->model->module,
-                         .n_ranks = zn_comm_n_ranks(run->comm),
-                         .limit = run->memory_limit,
-                         .overhead = zn_run_overhead(run, options),
-                         .choices = *choices};
-    ZN_TRY(fit_within(run, &fit, options));
-    run->schedule_reason = zn_schedule_reason(choices, options, fit.n_ranks);
+    ZN_TRY(choose(run, options, choices, "a smaller --micro-batch or --seq-len helps"));
+    run->schedule_reason = zn_schedule_reason(choices, options, zn_comm_n_ranks(run->comm));
     return ZN_OK;
 }
 
@@ -242,22 +284,18 @@ static zn_status plan_parameters(struct zn_run *run, struct zn_engine_options *o
     int tier = -1;
     ZN_TRY(zn_parse_tier("--offload-param", offload_param, &tier));
     ZN_TRY(zn_weights_type(run->model, run->files, &run->style, &options->type));
+    zn_run_freeze_base(run, options, options->type);
     options->accumulate = 1;
     options->delay_after = -1;
     options->persist_bytes = ZN_PERSIST_BELOW;
-    struct zn_fit fit = {.module = run->model->module,
-                         .n_ranks = zn_comm_n_ranks(run->comm),
-                         .limit = run->memory_limit,
-                         .overhead = zn_run_overhead(run, options),
-                         .choices = zn_choices_of_parameters(tier),
-                         .hint = hint};
-    return fit_within(run, &fit, options);
+    const struct zn_choices choices = zn_choices_of_parameters(tier);
+    return choose(run, options, &choices, hint);
 }
 
 zn_status zn_run_plan_parameters(struct zn_run *run, struct zn_engine_options *options, const char *offload_param,
                                  const char *hint)
 {
-    ZN_TRY(zn_agree_on_memory(run));
+    ZN_TRY(zn_agree_on_machine(run));
     return zn_comm_agree(run->comm, plan_parameters(run, options, offload_param, hint));
 }
 
@@ -265,6 +303,7 @@ static zn_status open_storage(struct zn_run *run, const struct zn_swap_paths *sw
 {
     if (run->plan.swap_bytes == 0)
         return ZN_OK;
+    zn_progress_begin(run->listener.progress, "measuring the drive", NULL, 0);
     struct zn_storage_options options = {.paths = swap->paths,
                                          .n_paths = swap->n_paths,
                                          .n_bytes = run->plan.swap_bytes,
@@ -292,23 +331,59 @@ static zn_status open_devices(struct zn_run *run, const struct zn_engine_options
     return log_requests(run);
 }
 
+static void note_loaded(void *self, int64_t done, int64_t total)
+{
+    const struct zn_run *run = self;
+    zn_progress_set(run->listener.progress, done);
+    if (run->loaded)
+        run->loaded(run->loaded_self, done, total);
+}
+
+static zn_status load_checkpoint(struct zn_run *run)
+{
+    zn_progress_begin(run->listener.progress, "loading the checkpoint", NULL, 0);
+    return zn_checkpoint_load(run->checkpoint, run->engine, run->model);
+}
+
+/* All but adapters. */
+static zn_status fill_base(struct zn_run *run, int n_params, uint64_t seed)
+{
+    zn_progress *progress = run->listener.progress;
+    zn_progress_begin(progress, run->files ? "loading the weights" : "making random weights", "parameters",
+                      zn_model_n_elements(run->model));
+    if (run->files)
+        return zn_weights_load(run->engine, run->model, run->files, &run->style, note_loaded, run);
+    for (int i = 0; i < n_params; i++) {
+        ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
+        zn_progress_add(progress, run->model->module->params[i].n_elements);
+    }
+    return ZN_OK;
+}
+
+/* A checkpoint of adapters has no base. */
+static zn_status fill_params(struct zn_run *run, uint64_t seed)
+{
+    if (!zn_run_has_adapters(run))
+        return run->checkpoint ? load_checkpoint(run) : fill_base(run, run->model->module->n_params, seed);
+    ZN_TRY(fill_base(run, zn_model_first_written(run->model), seed));
+    return run->checkpoint ? load_checkpoint(run) : zn_run_fill_adapters(run, seed);
+}
+
 static zn_status start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
                        uint64_t seed)
 {
     ZN_TRY(zn_comm_agree(run->comm, open_devices(run, options, swap)));
     const struct zn_world world = {
-        .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage};
+        .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage,
+        .progress = run->listener.progress};
+    zn_progress_begin(run->listener.progress, "allocating the planned memory", NULL, 0);
     ZN_TRY(zn_engine_create(&world, run->model->module, options, &run->plan, &run->engine));
-    if (run->checkpoint)
-        ZN_TRY(zn_checkpoint_load(run->checkpoint, run->engine, run->model));
-    else if (run->files)
-        ZN_TRY(zn_weights_load(run->engine, run->model, run->files, &run->style, run->loaded, run->loaded_self));
-    else
-        for (int i = 0; i < run->model->module->n_params; i++)
-            ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
+    ZN_TRY(fill_params(run, seed));
     zn_model_files_close(run->files); /* the folder may go now */
     run->files = NULL;
-    return zn_engine_publish(run->engine);
+    zn_status status = zn_engine_publish(run->engine);
+    zn_progress_end(run->listener.progress);
+    return status;
 }
 
 /* A rank that fails where it is alone meets the others in whatever they ask for next: they fail there with its cause. */

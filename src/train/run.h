@@ -2,18 +2,27 @@
 #ifndef ZN_TRAIN_RUN_H
 #define ZN_TRAIN_RUN_H
 
+#include <time.h>
+
 #include "base/machine.h"
 #include "base/topology.h"
 #include "checkpoint/hub_files.h"
 #include "checkpoint/load.h"
+#include "checkpoint/peft.h"
 #include "checkpoint/weights.h"
 #include "text/jsonl.h"
-#include "plan/fit.h"
+#include "plan/planner.h"
 #include "settings/settings.h"
 #include "zinc/train.h"
 
 /* Units up to so many bytes stay gathered at stage 3. */
 enum { ZN_PERSIST_BELOW = 64 * 1024 };
+
+/* Where a run comes from: what run.json tells beside its settings. */
+struct zn_run_origin {
+    const char *command_line, *trace; /* borrowed; NULL: none */
+    time_t began;
+};
 
 struct zn_run {
     struct zn_train_listener listener;
@@ -21,6 +30,11 @@ struct zn_run {
     zn_ledger ledger;
     zn_comm *comm; /* borrowed */
     struct zn_machine machine;
+    struct zn_run_origin origin;
+    struct {
+        size_t process_bytes;
+        double flops, peak_flops; /* of a step, and a second; 0: not measured */
+    } planned;
     zn_topology *bound; /* what the process is bound by; NULL: it is not */
     struct zn_row_options rows; /* how rows of data are read; borrowed */
     char *found; /* the model's folder where it was given by its name on the hub, else NULL */
@@ -28,6 +42,9 @@ struct zn_run {
     zn_json *config;
     zn_model *model;
     zn_model_files *files; /* NULL from scratch, and once the weights are loaded */
+    zn_peft *adapter; /* the PEFT folder that its adapters come from; NULL: none, or they are new */
+    struct zn_adapter_record record; /* of its adapters; rank 0: the model has none */
+    bool *is_base; /* with adapters, by parameter index: it is none of theirs */
     const zn_checkpoint *checkpoint; /* where it goes on from; NULL: at the beginning. Borrowed */
     struct zn_weights_style style;
     bool byte_tokenizer; /* text as bytes where the folder has no tokenizer */
@@ -36,7 +53,9 @@ struct zn_run {
     size_t memory_limit;
     size_t data_bytes; /* held beside the plan: lists of examples and windows, a tokenizer */
     bool process_is_limited; /* memory_limit is what `ulimit -v` or `-d` leaves */
+    struct zn_cluster figures; /* of this machine, or of rank 0's: what the planner compares candidates by */
     zn_engine_plan plan;
+    char recompute[ZN_KEEP_TEXT]; /* of the plan: on, off or keep=N */
     const char *schedule_reason; /* why the plan has this schedule; NULL: it was given */
     zn_device *device, *host; /* host: for updates in backward, else NULL */
     zn_storage *storage; /* NULL where nothing is on NVMe */
@@ -89,7 +108,7 @@ zn_status zn_run_plan_parameters(struct zn_run *run, struct zn_engine_options *o
                                  const char *hint);
 
 /* What the process holds beside the manifest. */
-size_t zn_run_overhead(const struct zn_run *run, const struct zn_engine_options *options);
+size_t zn_run_overhead(const struct zn_run *run);
 
 /* Where states on NVMe go. */
 struct zn_swap_paths {

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "checkpoint/folder.h"
+#include "train/adapters.h"
 #include "train/saving_private.h"
 
 /* What each rank brings after a step. */
@@ -17,21 +18,23 @@ struct news {
     int32_t settled; /* its part of the save in the background is done */
 };
 
-static const char *signal_name(int signal)
+static const char *cause_name(int signal)
 {
     switch (signal) {
     case SIGTERM:
-        return "SIGTERM";
+        return "by SIGTERM";
     case SIGINT:
-        return "SIGINT";
+        return "by SIGINT";
     case SIGUSR1:
-        return "SIGUSR1";
+        return "by SIGUSR1";
     case SIGHUP:
-        return "SIGHUP";
+        return "by SIGHUP";
     case SIGPIPE:
-        return "SIGPIPE (nobody reads its output any more)";
+        return "by SIGPIPE (nobody reads its output any more)";
+    case ZN_STOP_ASKED:
+        return "as asked";
     }
-    return "a signal";
+    return "by a signal";
 }
 
 /* ---- One save ---- */
@@ -67,12 +70,15 @@ static zn_status begin(zn_saving *s, int64_t step, int64_t n_skipped)
                                             .model = run->model,
                                             .style = &run->style,
                                             .hub = run->hub,
+                                            .adapter = zn_run_has_adapters(run) ? &run->record : NULL,
                                             .folder = s->folder,
                                             .configuration = s->configuration,
                                             .file_bytes = s->file_bytes,
                                             .state = state_at(s, step, n_skipped)};
     s->begun = zn_clock_now(&run->clock);
     s->step = step;
+    zn_progress_begin(run->listener.progress, "saving a checkpoint", "values",
+                      zn_model_n_elements(run->model) * (1 + s->setup.engine->optimizer->n_states));
     return zn_save_begin(&options, &s->save);
 }
 
@@ -98,6 +104,7 @@ static zn_status publish(zn_saving *s, zn_status settled)
     s->save = NULL;
     if (status == ZN_OK) {
         s->last_saved = s->step;
+        s->n_saved++;
         tell_and_prune(s);
     }
     return status;
@@ -109,6 +116,16 @@ static void tell_missing(const zn_saving *s)
     char name[ZN_CHECKPOINT_NAME];
     zn_run_note(s->setup.run, "checkpoint %s is not saved: %s; the run goes on and tries again at the next one",
                 zn_checkpoint_name(s->step, name), zn_error_message());
+}
+
+void zn_saving_set_bytes(zn_saving *s, uint64_t n_bytes)
+{
+    s->checkpoint_bytes = n_bytes;
+}
+
+double zn_saving_bytes(const zn_saving *s)
+{
+    return (double)s->n_saved * (double)s->checkpoint_bytes;
 }
 
 /* ---- In the background ---- */
@@ -169,7 +186,10 @@ static zn_status save_now(zn_saving *s, int64_t step, int64_t n_skipped, bool be
     if (step == s->last_saved || s->setup.settings->keep == 0)
         return ZN_OK;
     ZN_TRY(begin(s, step, n_skipped));
+    if (!behind)
+        zn_progress_begin(s->setup.run->listener.progress, "syncing the checkpoint", NULL, 0);
     *saved = behind ? settle_behind(s) : publish(s, zn_save_settle(s->save));
+    zn_progress_end(s->setup.run->listener.progress);
     return ZN_OK;
 }
 
@@ -211,8 +231,8 @@ zn_status zn_saving_after_step(zn_saving *s, int64_t step, int64_t n_skipped)
         end_background(s);
     if (news.signal != 0)
         return zn_saving_stop(s, step, n_skipped,
-                              zn_fail(ZN_ERR_INTERRUPTED, "stopped by %s after step %lld of %lld",
-                                      signal_name(news.signal), (long long)step, (long long)o->steps));
+                              zn_fail(ZN_ERR_INTERRUPTED, "stopped %s after step %lld of %lld",
+                                      cause_name(news.signal), (long long)step, (long long)o->steps));
     if (is_due(s, step))
         ZN_TRY(save_now(s, step, n_skipped, o->checkpoint_async, &saved));
     if (saved != ZN_OK)

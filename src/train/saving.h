@@ -52,6 +52,10 @@ struct zn_room zn_saving_room(const zn_saving *saving, const struct zn_swap_path
  * more, removes what dead runs left and, with --overwrite, the checkpoints of the run before. */
 zn_status zn_saving_prepare(zn_saving *saving);
 
+/* Bytes of one checkpoint, and of all that this run has saved. */
+void zn_saving_set_bytes(zn_saving *saving, uint64_t n_bytes);
+double zn_saving_bytes(const zn_saving *saving);
+
 /* Before the first step: the loss scale and the count of skipped steps as they were. */
 void zn_saving_restore(const zn_saving *saving, int64_t *n_skipped);
 

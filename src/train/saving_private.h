@@ -18,6 +18,8 @@ struct zn_saving {
     zn_checkpoint *checkpoint; /* NULL: the run begins at its beginning */
     int64_t first_step, first_window;
     int64_t finished; /* steps of the model there without a checkpoint to go on from; ZN_OUTPUT_NO_MODEL, or _UNKNOWN */
+    int64_t n_saved;           /* whole checkpoints of this run … */
+    uint64_t checkpoint_bytes; /* … and the size of each */
     int64_t last_saved;    /* step of the newest whole checkpoint */
     uint64_t file_bytes;   /* of an optimizer file; 0: by the model */
     char *configuration;   /* as of run.json, for messages and state.json; rank 0 */

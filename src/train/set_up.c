@@ -4,30 +4,42 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "plan/calibrate_machine.h"
+#include "plan/predict.h"
+#include "train/adapters.h"
 #include "train/agreement.h"
 #include "train/binding.h"
 #include "train/output.h"
 #include "train/room.h"
 #include "train/training.h"
 
-static void report_plan(const struct training *t, const struct zn_room *room)
+/* Before the process is bound to some of the cores: the file is that of all of them. */
+static double core_flops(const struct training *t)
+{
+    struct zn_cluster machine;
+    bool is_found;
+    if (zn_calibration_load(&machine, &is_found) != ZN_OK || !is_found || machine.device.cores <= 0)
+        return 0;
+    return machine.device.flops[t->engine.type] / machine.device.cores;
+}
+
+static void report_plan(struct training *t, const struct zn_room *room)
 {
     const struct zn_run *run = &t->run;
     const zn_manifest *m = &run->plan.manifest;
-    if (!run->listener.plan)
-        return;
     struct zn_plan_report report = {
         .architecture = run->model->architecture,
         .n_parameters = zn_model_n_elements(run->model),
+        .n_adapters = zn_run_has_adapters(run) ? zn_model_n_written(run->model) : 0,
         .steps = t->settings.steps,
         .tokens_per_step =
             t->engine.micro_batch * t->engine.accumulate * t->engine.seq_len * zn_comm_n_ranks(run->comm),
         .memory_limit = run->memory_limit,
-        .recompute = t->engine.recompute,
+        .recompute = run->recompute,
         .vertical = t->engine.vertical,
         .schedule_reason = run->schedule_reason,
         .tile_bytes = t->engine.tile_bytes,
-        .process_bytes = zn_run_overhead(run, &t->engine),
+        .process_bytes = zn_run_overhead(run),
         .ranks = zn_comm_n_ranks(run->comm),
         .stage = t->engine.stage,
         .precision = t->settings.precision,
@@ -36,13 +48,23 @@ static void report_plan(const struct training *t, const struct zn_room *room)
         .checkpoint_every = t->settings.checkpoint_every,
         .keep = t->settings.keep,
         .saves_at_end = strcmp(t->settings.save, "all") == 0,
+        .flops = zn_step_flops(run->model, &t->engine),
+        .peak_flops = t->peak_flops * run->threads,
     };
+    t->run.planned.process_bytes = report.process_bytes;
+    t->run.planned.flops = report.flops;
+    t->run.planned.peak_flops = report.peak_flops;
     zn_room_sizes(run, room, &report.model_bytes, &report.checkpoint_bytes);
+    zn_saving_set_bytes(t->saving, report.checkpoint_bytes);
+    t->model_bytes = report.model_bytes;
     for (int tier = 0; tier < ZN_N_TIERS; tier++) {
         for (int kind = 0; kind < ZN_N_KINDS; kind++)
             report.bytes[kind][tier] = zn_manifest_bytes(m, (zn_tier)tier, (zn_kind)kind);
+        for (int kind = 0; kind < ZN_N_KINDS && tier != ZN_TIER_NVME; kind++)
+            t->run.planned.process_bytes += report.bytes[kind][tier];
     }
-    run->listener.plan(run->listener.self, &report);
+    if (run->listener.plan)
+        run->listener.plan(run->listener.self, &report);
 }
 
 static zn_status make_batches(struct training *t)
@@ -68,6 +90,10 @@ static zn_status open_log(struct training *t)
     zn_status status = resumed >= 0 ? zn_metrics_continue(log, resumed, &t->metrics)
                                     : zn_metrics_create(log, &t->metrics);
     free(path);
+    ZN_TRY(status);
+    ZN_TRY(zn_path_join(o->output, "tensorboard", &path));
+    status = zn_metrics_add_events(t->metrics, path, resumed);
+    free(path);
     return status;
 }
 
@@ -84,14 +110,21 @@ static zn_status open_inputs(struct training *t)
 {
     struct zn_settings *o = &t->settings;
     struct zn_run *run = &t->run;
+    zn_progress_begin(run->listener.progress, "opening the model", NULL, 0);
     t->engine.seq_len = o->seq_len;
     ZN_TRY(settings_resolve(t));
+    if (zn_optimizer_is_lossy(t->engine.optimizer))
+        zn_run_note(run, "--optimizer %s is lossy: its moments are kept in %s, not in fp32", t->engine.optimizer->name,
+                    t->engine.optimizer->state[0].type == ZN_BF16 ? "bf16" : "8 bits");
     run->byte_tokenizer = o->byte_tokenizer;
+    ZN_TRY(zn_run_resolve_adapters(run, o));
     ZN_TRY(zn_run_find_model(run, &o->model));
     ZN_TRY(zn_run_hold_files(run, o->model));
     ZN_TRY(zn_run_open_model(run, o->model, o->from_scratch, &t->engine.seq_len));
+    ZN_TRY(zn_run_check_adapters(run, (uint64_t)o->seed));
     ZN_TRY(settings_resolve_model(t));
     ZN_TRY(zn_run_measure(run, (int)o->threads, o->memory_limit));
+    t->peak_flops = core_flops(t);
     if (zn_comm_rank(run->comm) == 0)
         ZN_TRY(check_outputs(o));
     return make_batches(t);
@@ -175,7 +208,8 @@ zn_status training_set_up(struct training *t)
     if (zn_saving_is_done(t->saving))
         return ZN_OK;
     ZN_TRY(zn_run_bind(&t->run, (int)t->settings.threads));
-    ZN_TRY(zn_agree_on_memory(&t->run));
+    ZN_TRY(zn_agree_on_machine(&t->run));
+    zn_progress_begin(t->run.listener.progress, "planning", NULL, 0);
     ZN_TRY(zn_comm_agree(comm, zn_run_plan(&t->run, &t->engine, &t->choices)));
     zn_run_record(&t->run, &t->engine, &t->settings);
     ZN_TRY(zn_agree_on_run(&t->run, &t->settings, &t->engine, &t->data, &t->eval_data));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "optim/registry.h"
+#include "train/adapters.h"
 #include "train/training.h"
 #include "zinc/train.h"
 
@@ -28,6 +29,9 @@ static zn_status resolve_types(struct training *t)
         ZN_TRY(zn_dtype_parse(o->precision, "--precision", &t->engine.type));
     ZN_CHOOSE(o, precision, zn_dtype_name(t->engine.type));
     t->engine.frozen_type = o->from_scratch ? t->engine.type : t->run.style.dtype;
+    zn_run_freeze_base(&t->run, &t->engine, t->engine.frozen_type);
+    if (zn_run_has_adapters(&t->run))
+        t->run.style.dtype = ZN_F32;
     if (ZN_GIVEN(o, output_dtype))
         ZN_TRY(zn_dtype_parse(o->output_dtype, "--output-dtype", &t->run.style.dtype));
     struct zn_loss_scale_options scale = {.initial = 1};
@@ -80,7 +84,7 @@ static zn_status resolve_choices(struct training *t)
     if (ZN_GIVEN(o, stage))
         c->stage = (int)o->stage;
     if (ZN_GIVEN(o, recompute))
-        c->recompute = o->recompute;
+        c->keep = zn_keep_parse(o->recompute);
     if (ZN_GIVEN(o, keep_logits))
         c->keep_logits = o->keep_logits;
     if (ZN_GIVEN(o, reduce))
@@ -95,6 +99,8 @@ static zn_status resolve_choices(struct training *t)
         c->prefetch_bytes = o->prefetch_bytes;
     if (ZN_GIVEN(o, host_cache))
         c->host_cache = o->host_cache;
+    else if (c->optimizer == ZN_TIER_NVME && !ZN_GIVEN(o, memory_limit))
+        c->host_cache = 0; /* who sends it away and names no limit wants the memory */
     t->engine.persist_bytes = o->persist_below;
     return ZN_OK;
 }
@@ -110,7 +116,7 @@ zn_status settings_resolve_steps(struct training *t)
         ZN_CHOOSE(o, steps, first + (left > 0 ? (int64_t)ceil(left / per_step) : 0));
     t->order.seed = (uint64_t)o->seed;
     t->order.shuffle = o->shuffle;
-    t->schedule.steps = o->steps;
+    t->schedule.steps = ZN_GIVEN(o, decay_steps) ? o->decay_steps : o->steps;
     return zn_saving_check_data(t->saving);
 }
 
@@ -143,25 +149,67 @@ static zn_status check_update(const struct zn_settings *o)
     return ZN_OK;
 }
 
+/* A flag that the schedule has no use for is a mistake. */
+static zn_status check_schedule(const struct zn_settings *o, zn_schedule_kind kind)
+{
+    bool has_min = ZN_GIVEN(o, min_lr) || ZN_GIVEN(o, min_lr_ratio);
+    if (ZN_GIVEN(o, min_lr) && ZN_GIVEN(o, min_lr_ratio))
+        return zn_fail(ZN_ERR_USAGE, "--min-lr-ratio: is --min-lr as a part of --lr; give one of the two");
+    if (ZN_GIVEN(o, decay_steps) && !zn_schedule_falls(kind))
+        return zn_fail(ZN_ERR_USAGE, "--decay-steps: --lr-schedule %s does not fall", o->lr_schedule);
+    if (has_min && (kind == ZN_WARMUP_LR || kind == ZN_WARMUP_DECAY_LR))
+        return zn_fail(ZN_ERR_USAGE, "%s: --lr-schedule %s does not have it%s", ZN_GIVEN(o, min_lr) ? "--min-lr" : "--min-lr-ratio",
+                       o->lr_schedule, kind == ZN_WARMUP_DECAY_LR ? "; it ends at --warmup-min-lr" : "");
+    bool is_log = strcmp(o->warmup_type, "log") == 0;
+    if (kind < ZN_WARMUP_LR && o->warmup == 0 && (is_log || o->warmup_min_lr > 0))
+        return zn_fail(ZN_ERR_USAGE, "%s: needs --warmup", is_log ? "--warmup-type log" : "--warmup-min-lr");
+    return ZN_OK;
+}
+
+static zn_status resolve_schedule(struct training *t)
+{
+    const struct zn_settings *o = &t->settings;
+    struct zn_schedule *c = &t->schedule;
+    ZN_TRY(zn_schedule_parse(o->lr_schedule, &c->kind));
+    c->lr = o->lr;
+    c->min_lr = ZN_GIVEN(o, min_lr) ? o->min_lr : ZN_GIVEN(o, min_lr_ratio) ? o->min_lr_ratio * o->lr : -1;
+    c->warmup = o->warmup;
+    c->warmup_min_lr = o->warmup_min_lr;
+    c->log_warmup = strcmp(o->warmup_type, "log") == 0;
+    return check_schedule(o, c->kind);
+}
+
+/* Some optimizers have defaults of their own. */
+static zn_status resolve_hyperparameters(struct zn_settings *o, struct zn_hyperparameters *h)
+{
+    struct zn_hyperparameters own;
+    ZN_TRY(zn_optimizer_defaults(o->optimizer, &own));
+    if (own.beta1 > 0 && !ZN_GIVEN(o, beta1))
+        ZN_CHOOSE(o, beta1, own.beta1);
+    if (own.beta2 > 0 && !ZN_GIVEN(o, beta2))
+        ZN_CHOOSE(o, beta2, own.beta2);
+    if (own.eps > 0 && !ZN_GIVEN(o, eps))
+        ZN_CHOOSE(o, eps, own.eps);
+    *h = (struct zn_hyperparameters){.beta1 = o->beta1,
+                                     .beta2 = o->beta2,
+                                     .eps = o->eps,
+                                     .weight_decay = o->weight_decay,
+                                     .momentum = o->momentum};
+    return ZN_OK;
+}
+
 static zn_status resolve_engine(struct training *t)
 {
     struct zn_settings *o = &t->settings;
     ZN_TRY(zn_packing_parse(o->packing, &t->packing));
     if (!ZN_HAS(o, lr))
-        ZN_CHOOSE(o, lr, o->from_scratch ? 3e-4 : 2e-5);
-    t->schedule.lr = o->lr;
-    t->schedule.min_lr = ZN_GIVEN(o, min_lr) ? o->min_lr : -1;
-    t->schedule.warmup = o->warmup;
-    ZN_TRY(zn_schedule_parse(o->lr_schedule, &t->schedule.kind));
+        ZN_CHOOSE(o, lr, ZN_GIVEN(o, lora_rank) || ZN_GIVEN(o, adapter) ? 2e-4 : o->from_scratch ? 3e-4 : 2e-5);
+    ZN_TRY(resolve_schedule(t));
     t->engine.trains = true;
     t->engine.evaluates = o->eval_data.n > 0;
     t->engine.micro_batch = o->micro_batch;
     t->engine.accumulate = o->accumulate;
-    t->engine.hyperparameters = (struct zn_hyperparameters){.beta1 = o->beta1,
-                                                            .beta2 = o->beta2,
-                                                            .eps = o->eps,
-                                                            .weight_decay = o->weight_decay,
-                                                            .momentum = o->momentum};
+    ZN_TRY(resolve_hyperparameters(o, &t->engine.hyperparameters));
     t->engine.clip = o->clip;
     t->engine.in_backward = o->optimizer_in_backward;
     t->engine.delay_after = ZN_GIVEN(o, delayed_update) ? o->delayed_update : -1;
@@ -182,6 +230,7 @@ zn_status settings_resolve(struct training *t)
     ZN_TRY(zn_settings_check(&t->settings, ZN_FOR_TRAIN));
     ZN_TRY(check_save(&t->settings));
     ZN_TRY(check_numbers(&t->settings));
+    ZN_TRY(zn_settings_solve_batch(&t->settings, zn_comm_n_ranks(t->run.comm)));
     ZN_TRY(resolve_engine(t));
     return resolve_choices(t);
 }
@@ -203,7 +252,7 @@ void zn_run_record(const struct zn_run *run, const struct zn_engine_options *e, 
     ZN_CHOOSE(o, precision, zn_dtype_name(e->type));
     ZN_CHOOSE(o, output_dtype, zn_dtype_name(run->style.dtype));
     ZN_CHOOSE(o, seq_len, e->seq_len);
-    ZN_CHOOSE(o, recompute, e->recompute);
+    ZN_CHOOSE(o, recompute, run->recompute);
     ZN_CHOOSE(o, keep_logits, e->keep_logits);
     ZN_CHOOSE(o, memory_limit, run->memory_limit);
     ZN_CHOOSE(o, stage, e->stage);

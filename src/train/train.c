@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
+#include "base/files.h"
 #include "train/output.h"
 #include "train/tracing.h"
 #include "train/train.h"
@@ -154,6 +156,7 @@ static void report_step(struct training *t, struct zn_step_report *report)
 {
     measure_memory(t, report);
     write_log(t, report);
+    zn_summary_step(&t->summary, report);
     if (t->run.listener.step)
         t->run.listener.step(t->run.listener.self, report);
 }
@@ -194,6 +197,7 @@ static zn_status compute_step(struct training *t, int64_t step, struct zn_verdic
     double start = zn_clock_now(&t->run.clock);
     double lr = zn_schedule_lr(&t->schedule, zn_engine_decided(t->run.engine) + 1);
     struct step_size size;
+    zn_progress_begin_step(t->run.listener.progress, step + 1);
     ZN_TRY(read_batches(t, step, &size));
     ZN_TRY(run_step(t, lr, size.n_targets, verdict));
     const struct zn_moved now = zn_engine_moved(t->run.engine);
@@ -277,11 +281,35 @@ static zn_status end_records(const struct training *t)
     return t->log_failure[0] ? zn_fail_text(ZN_ERR_IO, t->log_failure) : ZN_OK;
 }
 
+/* Rank 0: the summary is told and kept beside the log. It is no reason to fail a run that has its model. */
+static void tell_summary(struct training *t)
+{
+    zn_text text;
+    char *path = NULL;
+    if (zn_comm_rank(t->run.comm) != 0 || t->summary.first_step == 0)
+        return;
+    t->summary.saved = zn_saving_bytes(t->saving) + (double)t->model_bytes;
+    zn_text_init(&text);
+    zn_summary_add(&text, &t->summary, &t->run);
+    zn_status status = zn_text_status(&text);
+    if (status == ZN_OK && t->run.listener.summary)
+        t->run.listener.summary(t->run.listener.self, text.data);
+    if (status == ZN_OK)
+        status = zn_path_join(t->settings.output, "summary.txt", &path);
+    if (status == ZN_OK)
+        status = zn_file_write(path, text.data, text.n_bytes);
+    if (status != ZN_OK)
+        zn_run_note(&t->run, "no summary: %s", zn_error_message());
+    free(path);
+    zn_text_fini(&text);
+}
+
 /* Everything is written; what went wrong on the way is told, alike on every rank. */
 static zn_status end_run(struct training *t)
 {
     if (t->run.listener.end)
         t->run.listener.end(t->run.listener.self, t->settings.output);
+    tell_summary(t);
     remember(t, zn_comm_agree(t->run.comm, end_records(t)));
     t->ends_alike = true;
     return t->failure == ZN_OK ? ZN_OK : zn_fail_text(t->failure, t->failure_text);
@@ -303,6 +331,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     struct training t = {.options = options, .settings = options->settings};
     zn_tracing *tracing = NULL;
     zn_run_init(&t.run, comm, &options->listener);
+    t.summary.began = zn_clock_now(&t.run.clock);
+    t.run.origin = (struct zn_run_origin){options->command_line, options->settings.trace, time(NULL)};
     t.run.rows = (struct zn_row_options){.map = t.settings.map.word, .n_map = t.settings.map.n};
     zn_status status = training_set_up(&t);
     bool is_done = status == ZN_OK && zn_saving_is_done(t.saving);

@@ -9,6 +9,7 @@
 #include "train/run.h"
 #include "train/saving.h"
 #include "train/schedule.h"
+#include "train/summary.h"
 #include "zero/precision.h"
 
 struct training {
@@ -27,8 +28,10 @@ struct training {
     struct zn_eval_result held_out;     /* of the last evaluation */
     zn_metrics *metrics;
     zn_saving *saving;
+    struct zn_summary summary;
     int64_t n_skipped; /* steps skipped in a row */
     int64_t n_updated; /* steps of this run that were not skipped */
+    uint64_t model_bytes; /* of the model that is written */
     bool ends_alike;   /* every rank ends of itself, for the same reason */
     zn_status failure; /* that the run is to end with */
     char failure_text[1024], log_failure[1024]; /* of the log: rank 0's, "" for none */
@@ -36,6 +39,7 @@ struct training {
     struct zn_micro_batch *views;  /* theirs */
     int64_t *which;                /* the windows of one */
     bool *frozen;                  /* by parameter index */
+    double peak_flops; /* of a core, where `zinc doctor --measure` has measured this machine; else 0 */
 };
 
 /* Everything up to the first step: all ranks succeed or none. Collective; blocks. */

@@ -38,8 +38,11 @@ static zn_status check_world(const zn_engine *e)
 {
     bool is_discrete = e->placement->is_discrete;
     if (zn_device_is_discrete(e->device) != is_discrete || (is_discrete && e->host == e->device) ||
-        e->placement->n_ranks != e->n_ranks)
+        (e->device->space == ZN_SPACE_DEVICE && !e->options.stages_comm) || e->placement->n_ranks != e->n_ranks)
         return zn_fail(ZN_ERR_INTERNAL, "the engine was not planned for such a device, or for %d ranks", e->n_ranks);
+    if (e->device->space == ZN_SPACE_DEVICE && e->placement->is_delayed && !e->placement->states.on_host)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--delayed-update hides an update on the host: on a device with memory of its own it needs "
+                                           "--offload-optimizer cpu or nvme");
     return ZN_OK;
 }
 
@@ -70,6 +73,7 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
                      .host = world->host ? world->host : world->device,
                      .comm = world->comm,
                      .storage = world->storage,
+                     .progress = world->progress,
                      .rank = zn_comm_rank(world->comm),
                      .n_ranks = zn_comm_n_ranks(world->comm),
                      .module = module,

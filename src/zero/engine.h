@@ -7,6 +7,7 @@
 #define ZN_ZERO_ENGINE_H
 
 #include "autograd/module.h"
+#include "base/progress.h"
 #include "comm/comm.h"
 #include "schedule/compile.h"
 #include "storage/storage.h"
@@ -19,6 +20,7 @@ struct zn_world {
     zn_device *host;     /* for updates beside the device's work (zn_placement_wants_host); NULL: the device */
     zn_comm *comm;
     zn_storage *storage; /* NULL where the plan has no swap */
+    zn_progress *progress; /* is told where a step is, and what is streamed; NULL: nobody asks */
 };
 
 /* Everything passed in is borrowed and outlives the engine. */
@@ -39,13 +41,15 @@ zn_status zn_engine_init_param(zn_engine *engine, const zn_param *param, uint64_
 /* Ends the filling: from now on every rank has what its stage keeps. */
 zn_status zn_engine_publish(zn_engine *engine);
 
-/* The fp32 states of a parameter. The master is the parameter itself in fp32 training; `pending` is the gradient
- * of an update that is delayed; ZN_STATE_OPTIMIZER + i is the optimizer's state i. */
+/* The states of a parameter. The master is the parameter itself in fp32 training; `pending` is the gradient
+ * of an update that is delayed; ZN_STATE_OPTIMIZER + i is the optimizer's state i, ZN_STATE_SCALES + i has a value for each of its
+ * blocks. Values are handed over in fp32, which has those of bf16 states, and codes as numbers from 0 to 255, exactly. */
 typedef enum zn_state {
     ZN_STATE_MASTER,
     ZN_STATE_OPTIMIZER,
     ZN_STATE_PENDING = ZN_STATE_OPTIMIZER + ZN_MAX_OPTIMIZER_STATES,
-    ZN_N_STATES
+    ZN_STATE_SCALES,
+    ZN_N_STATES = ZN_STATE_SCALES + ZN_MAX_OPTIMIZER_STATES
 } zn_state;
 
 /* Not collective: the name of this state, or NULL where there is none (`pending` is there only where an update is). */
@@ -54,18 +58,31 @@ const char *zn_engine_state_name(const zn_engine *engine, zn_state state);
 /* Not collective: whether this parameter has it. One that is frozen has no state but its master. */
 bool zn_engine_has_state(const zn_engine *engine, const zn_param *param, zn_state state);
 
-/* Not collective: writes or reads elements that this rank brings, in whatever tier they are. Writing a
- * master sets the working parameter too; zn_engine_publish ends the writing. */
+/* Not collective: the type in which a state is kept, and how many elements of a parameter have one value of it: 1, or a block. */
+zn_dtype zn_engine_state_type(const zn_engine *engine, zn_state state);
+int64_t zn_engine_state_grain(const zn_engine *engine, zn_state state);
+
+/* Values that so many elements have. */
+static inline int64_t zn_state_values(int64_t n_elements, int64_t grain)
+{
+    return (n_elements + grain - 1) / grain;
+}
+
+/* Not collective: writes or reads values of elements that this rank brings, in whatever tier they are; `first` and the number count
+ * values. Writing a master sets the working parameter too; zn_engine_publish ends the writing. */
 zn_status zn_engine_write_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,
-                                const float *values, int64_t n_elements);
+                                const float *values, int64_t n_values);
 zn_status zn_engine_read_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,
-                               float *values, int64_t n_elements);
+                               float *values, int64_t n_values);
 
 /* Hands a state of all parameters that have it piece by piece to `take` on every rank, in the order of parameters;
  * memory does not grow with the model. A failure of take ends it on every rank. */
 typedef zn_status (*zn_take_values)(void *self, const zn_param *param, int64_t first,
-                                    const float *values, int64_t n_elements);
+                                    const float *values, int64_t n_values);
 zn_status zn_engine_stream_state(zn_engine *engine, zn_state state, zn_take_values take, void *self);
+
+/* The same for the masters of trained parameters alone: a frozen base is not read. */
+zn_status zn_engine_stream_trained(zn_engine *engine, zn_take_values take, void *self);
 
 /* Not collective: for a run that goes on where another ended. */
 void zn_engine_set_updates(zn_engine *engine, int64_t n_updates);

@@ -36,7 +36,8 @@ struct unit_state {
 /* The rank's own elements are updated in chunks: pieces of a unit's own range. */
 struct chunk {
     int unit;
-    int64_t first, n; /* among all own elements */
+    int64_t first, n;  /* among all own elements */
+    uint64_t swapped; /* where its states are among those on NVMe */
 };
 
 /* A buffer of the pipeline through which chunks on NVMe go. */
@@ -95,6 +96,7 @@ struct executor {
     bool *pending;
     zn_addr activation; /* what the present point saves or loads */
     int64_t n_elements;
+    int64_t pass; /* of the step, counted from 0 */
 };
 
 /* The host's side of gradient offload. */
@@ -109,6 +111,7 @@ struct zn_engine {
     zn_stream *updater; /* on a real machine: the thread of updates that run beside other work; else NULL */
     zn_comm *comm;
     zn_storage *storage; /* NULL when nothing is on NVMe */
+    zn_progress *progress; /* NULL: nobody asks */
     int rank, n_ranks;
     const zn_module *module;
     struct zn_engine_options options;
@@ -116,6 +119,7 @@ struct zn_engine {
     const struct zn_placement *placement; /* the plan's */
     const zn_units *units;                /* the plan's */
     struct zn_buffer buffers[ZN_N_BUFFERS]; /* the plan's, where they lie */
+    struct zn_bridge bridge;                /* by which communication reaches a device's memory */
     struct zn_shared shared[ZN_N_BUFFERS];  /* … as the communicator knows them, where other ranks read them */
     struct zn_buffer *tables;               /* of the model, by index */
     zn_tape *tape;
@@ -159,6 +163,12 @@ uint64_t span_offset(const zn_engine *e, const struct zn_span *span);
 zn_addr span_address(const zn_engine *e, const struct zn_span *span);
 struct zn_extent span_extent(const zn_engine *e, const struct zn_span *span);
 uint64_t span_in_swap(const zn_engine *e, const struct zn_span *span);
+
+/* ---- state_values.c ---- */
+
+/* Values of a state between fp32 on the host and the type in which the device keeps them. */
+zn_status values_write(zn_device *device, zn_addr to, zn_dtype type, const float *values, int64_t n_values);
+zn_status values_read(zn_device *device, float *values, zn_addr from, zn_dtype type, int64_t n_values);
 
 /* ---- memory.c ---- */
 
@@ -269,7 +279,7 @@ bool chunk_needs_slot(const zn_engine *e, int chunk);
 
 /* Where the parts of a chunk lie, from its first element on; 0 for what is not kept. */
 struct operands {
-    zn_addr param, grad, state[ZN_MAX_OPTIMIZER_STATES];
+    zn_addr param, grad, state[ZN_MAX_OPTIMIZER_STATES], scales[ZN_MAX_OPTIMIZER_STATES];
     zn_addr copy; /* the working value where it is apart from its master, or 0 */
 };
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot);

@@ -11,8 +11,11 @@ zn_status executor_init(zn_engine *e)
     x->ready = calloc(n + 1, sizeof *x->ready);
     x->done = calloc(n + 1, sizeof *x->done);
     x->pending = calloc(n + 1, sizeof *x->pending);
-    if (!x->ready || !x->done || !x->pending)
+    if (!x->ready || !x->done || !x->pending) {
+        free(x->pending); /* no event has begun */
+        x->pending = NULL;
         return zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
+    }
     for (size_t i = 0; i < n; i++) {
         zn_event_init(&x->ready[i]);
         zn_event_init(&x->done[i]);
@@ -292,8 +295,23 @@ static zn_addr constant(void *self, const zn_constant *c)
     return ((const zn_engine *)self)->tables[c->index].base;
 }
 
+/* A schedule that takes each segment of all micro-batches together has one pass. */
+static void tell_place(const zn_engine *e, int segment, bool backward)
+{
+    const struct executor *x = &e->executor;
+    int64_t n = e->options.vertical ? 0 : e->options.accumulate, n_passes = n ? n : 1;
+    const struct zn_step_place place = {.micro_batch = n ? x->pass + 1 : 0,
+                                        .n_micro_batches = n,
+                                        .pass = backward ? "backward" : "forward",
+                                        .segment = segment + 1,
+                                        .n_segments = e->module->n_segments};
+    zn_progress_place(e->progress, &place, x->pass * x->section->n_points + x->point, n_passes * x->section->n_points);
+}
+
 static zn_status segment_end(void *self, int segment, bool backward)
 {
+    if (((const zn_engine *)self)->progress)
+        tell_place(self, segment, backward);
     return reach(self, backward ? ZN_POINT_BACKWARD_END : ZN_POINT_FORWARD_END, segment, NULL);
 }
 

@@ -24,8 +24,11 @@ static zn_status update_part(zn_engine *e, const struct zn_part *part, const str
                           .decay = p->ndim >= 2 ? o->hyperparameters.weight_decay : 0,
                           .grad_scale = update->grad_scale,
                           .hyperparameters = &o->hyperparameters};
-    for (int i = 0; i < optimizer->n_states; i++)
-        u.state[i] = offset_by(chunk->state[i], at, zn_dtype_bytes(optimizer->state[i].type));
+    for (int i = 0; i < optimizer->n_states; i++) {
+        const struct zn_optimizer_state *s = &optimizer->state[i];
+        u.state[i] = offset_by(chunk->state[i], at, zn_dtype_bytes(s->type));
+        u.scales[i] = s->block ? offset_by(chunk->scales[i], at / s->block, sizeof(float)) : 0;
+    }
     return optimizer->update(update->device, &u);
 }
 

@@ -75,9 +75,17 @@ static int chunk_at(const struct optimizer_pass *s, int at)
     return s->update.in_reverse ? s->first + s->n - 1 - at : s->first + at;
 }
 
+/* Where the step waits for the pass; one that runs beside it is no place of the step. */
+static void tell_place(const zn_engine *e, const struct optimizer_pass *s)
+{
+    if (e->progress && s->n == e->pipeline.n_trained && !updates_beside(e) && !e->options.in_backward)
+        zn_progress_place(e->progress, &(struct zn_step_place){.pass = "update", .segment = s->at + 1, .n_segments = s->n}, 1, 1);
+}
+
 zn_status optimizer_pass_to(zn_engine *e, struct optimizer_pass *s, int end)
 {
     for (; s->at < end; s->at++) {
+        tell_place(e, s);
         for (; s->started < s->n && s->started <= s->at + PIPELINE_AHEAD; s->started++) {
             int next = chunk_at(s, s->started);
             if (chunk_needs_slot(e, next))

@@ -16,7 +16,8 @@ static zn_dtype type_of_chunk(const zn_engine *e, int chunk)
 
 static bool states_on_nvme(const zn_engine *e, int chunk)
 {
-    return chunk < e->pipeline.n_trained && e->pipeline.chunks[chunk].first >= e->plan->cached && e->placement->state_bytes > 0;
+    return chunk < e->pipeline.n_trained && e->pipeline.chunks[chunk].first >= e->plan->cached &&
+           zn_state_bytes(e->placement, ZN_PART_ALIGNMENT) > 0;
 }
 
 bool chunk_has_master(const zn_engine *e, int chunk)
@@ -41,6 +42,17 @@ static void list_chunks_of_unit(zn_engine *e, int unit)
                            .n = count - at < ZN_CHUNK_ELEMENTS ? count - at : ZN_CHUNK_ELEMENTS};
 }
 
+/* The states of chunks follow each other in the swap. */
+static void place_in_swap(zn_engine *e)
+{
+    uint64_t at = 0;
+    for (int i = 0; i < e->pipeline.n_trained; i++) {
+        e->pipeline.chunks[i].swapped = at;
+        if (states_on_nvme(e, i))
+            at += zn_swapped_bytes(e->placement, e->pipeline.chunks[i].n);
+    }
+}
+
 static zn_status list_chunks(zn_engine *e)
 {
     int n = 0;
@@ -53,7 +65,8 @@ static zn_status list_chunks(zn_engine *e)
     for (int u = 0; u < e->units->n_units; u++)
         if (is_trained(e, u))
             list_chunks_of_unit(e, u);
-    e->pipeline.n_trained = e->pipeline.n_chunks;
+    e->pipeline.n_trained = e->placement->trains ? e->pipeline.n_chunks : 0; /* adapters that are only read have no states */
+    place_in_swap(e);
     for (int u = 0; u < e->units->n_units; u++)
         if (!is_trained(e, u))
             list_chunks_of_unit(e, u);
@@ -77,7 +90,7 @@ int chunk_of(const zn_engine *e, int64_t own)
 static void place_slots(zn_engine *e)
 {
     size_t n = ZN_CHUNK_ELEMENTS;
-    size_t states = e->plan->cached < zn_own_total(e->placement, e->units) ? n * e->placement->state_bytes : 0;
+    size_t states = e->plan->cached < zn_own_total(e->placement, e->units) ? zn_swapped_bytes(e->placement, ZN_CHUNK_ELEMENTS) : 0;
     size_t grad = zn_is_swapped(&e->placement->gradients) ? n * sizeof(float) : 0;
     size_t param = n * zn_passed_bytes(e->placement, e->units);
     for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
@@ -162,11 +175,10 @@ zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, z
 static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int kind)
 {
     const struct chunk *c = &e->pipeline.chunks[chunk];
-    size_t element = e->placement->state_bytes;
     if (!states_on_nvme(e, chunk))
         return ZN_OK;
-    return transfer(e, slot, kind, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + (uint64_t)(c->first - e->plan->cached) * element, slot->states,
-                    (size_t)c->n * element);
+    return transfer(e, slot, kind, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + c->swapped, slot->states,
+                    zn_swapped_bytes(e->placement, c->n));
 }
 
 zn_status narrow_values(zn_device *device, zn_addr to, zn_dtype type, zn_addr from, int64_t n)
@@ -239,13 +251,14 @@ zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
     return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
 }
 
-/* A state of the chunk: in its buffer, or, where the chunk is on NVMe, in the slot at `swapped`, after which the next follows. */
-static zn_addr state_of(const struct zn_buffer *buffer, const struct chunk *c, size_t width, zn_addr *swapped)
+/* A state of the chunk, so many bytes for each `grain` elements: in its buffer, or, where the chunk is on NVMe, in the slot at
+ * `swapped`, after which the next follows. */
+static zn_addr state_of(const struct zn_buffer *buffer, const struct chunk *c, size_t width, int grain, zn_addr *swapped)
 {
     zn_addr at = *swapped;
     if (!at)
-        return buffer->base + (zn_addr)c->first * width;
-    *swapped += (zn_addr)c->n * width;
+        return buffer->base + (zn_addr)(c->first / grain) * width;
+    *swapped += (zn_addr)(c->n / grain) * width;
     return at;
 }
 
@@ -259,14 +272,18 @@ struct operands operands_of(const zn_engine *e, int chunk, const struct slot *sl
     bool passes = is_updated ? zn_passes_parameters(p) : zn_is_swapped(&p->parameters);
     zn_addr working = passes ? slot->param : own_values_at(e, c->unit, at);
     struct operands x = {
-        .param = has_master ? state_of(&e->buffers[ZN_BUFFER_MASTER], c, sizeof(float), &swapped) : working,
+        .param = has_master ? state_of(&e->buffers[ZN_BUFFER_MASTER], c, sizeof(float), 1, &swapped) : working,
         .copy = type_of_chunk(e, chunk) != ZN_F32 || (has_master && !p->returns_parameters) ? working : 0,
     };
     if (!is_updated)
         return x;
     x.grad = zn_is_swapped(&p->gradients) ? slot->grad : own_at(e, ZN_BUFFER_GRADIENTS, sizeof(float), p->gradients.form, c->unit, at);
-    for (int i = 0; i < e->options.optimizer->n_states; i++)
-        x.state[i] = state_of(&e->buffers[ZN_BUFFER_STATES + i], c, zn_dtype_bytes(e->options.optimizer->state[i].type), &swapped);
+    for (int i = 0; i < p->optimizer->n_states; i++) {
+        const struct zn_optimizer_state *s = &p->optimizer->state[i];
+        x.state[i] = state_of(&e->buffers[ZN_BUFFER_STATES + i], c, zn_dtype_bytes(s->type), 1, &swapped);
+        if (s->block)
+            x.scales[i] = state_of(&e->buffers[ZN_BUFFER_SCALES + i], c, sizeof(float), s->block, &swapped);
+    }
     return x;
 }
 

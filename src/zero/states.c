@@ -41,12 +41,13 @@ static int64_t own_place(const zn_engine *e, const struct zn_part *part, int64_t
     return e->placement->states.form == ZN_WHOLE ? part->place + first : zn_units_owned_place(e->units, part, first, e->rank);
 }
 
-static zn_addr state_at(const struct operands *x, zn_state state, int64_t at)
+static zn_addr state_at(const zn_engine *e, const struct operands *x, zn_state state, int64_t at)
 {
-    zn_addr base = state == ZN_STATE_MASTER    ? x->param
-                   : state == ZN_STATE_PENDING ? x->grad
-                                               : x->state[state - ZN_STATE_OPTIMIZER];
-    return base + (zn_addr)at * sizeof(float);
+    zn_addr base = state == ZN_STATE_MASTER     ? x->param
+                   : state == ZN_STATE_PENDING  ? x->grad
+                   : state >= ZN_STATE_SCALES   ? x->scales[state - ZN_STATE_SCALES]
+                                                : x->state[state - ZN_STATE_OPTIMIZER];
+    return base + (zn_addr)(at / zn_engine_state_grain(e, state)) * zn_dtype_bytes(zn_engine_state_type(e, state));
 }
 
 /* The chunk in memory: where it is, or in the pipeline's cursor. `grad` is that of the pending update. */
@@ -91,7 +92,7 @@ static bool is_narrow(const zn_engine *e, const struct run *run)
 static zn_addr wide_at(const zn_engine *e, const struct operands *x, zn_state state, const struct run *run)
 {
     const struct zn_buffer *wide = &e->buffers[e->buffers[ZN_BUFFER_WIDE].n_bytes > 0 ? ZN_BUFFER_WIDE : ZN_BUFFER_STAGING];
-    return is_narrow(e, run) ? wide->base : state_at(x, state, run->at);
+    return is_narrow(e, run) ? wide->base : state_at(e, x, state, run->at);
 }
 
 /* The working values of a run, where they are apart from the fp32 ones, or 0. */
@@ -125,69 +126,72 @@ static zn_status widen(zn_engine *e, const struct operands *x, const struct run 
                                                                      .n_elements = run->n});
 }
 
-const char *zn_engine_state_name(const zn_engine *e, zn_state state)
-{
-    int i = (int)state - ZN_STATE_OPTIMIZER;
-    if (state == ZN_STATE_MASTER)
-        return "master";
-    if (state == ZN_STATE_PENDING)
-        return e->updates.pending.is_there ? "pending" : NULL;
-    return e->options.trains && i < e->options.optimizer->n_states ? e->options.optimizer->state[i].name : NULL;
-}
-
 bool zn_engine_has_state(const zn_engine *e, const zn_param *p, zn_state state)
 {
     return zn_engine_state_name(e, state) && (state == ZN_STATE_MASTER || is_trained(e, zn_units_row(e->units, p, 0)->unit));
 }
 
-zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first,
-                                const float *values, int64_t n_elements)
+/* The elements that n values of a parameter from `first` on stand for. */
+static struct zn_range elements_of(const zn_param *p, int64_t first, int64_t n, int64_t grain)
 {
-    while (n_elements > 0) {
-        const struct zn_part *part = zn_units_element(e->units, p, first);
+    int64_t begin = first * grain, end = (first + n) * grain;
+    return (struct zn_range){begin, (end < p->n_elements ? end : p->n_elements) - begin};
+}
+
+zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first,
+                                const float *values, int64_t n_values)
+{
+    int64_t grain = zn_engine_state_grain(e, state);
+    struct zn_range left = elements_of(p, first, n_values, grain);
+    while (left.n > 0) {
+        const struct zn_part *part = zn_units_element(e->units, p, left.first);
         struct zn_range own = own_range(e, part);
-        int64_t left = part->first + own.first + own.n - first;
-        struct run run = run_at(e, own_place(e, part, first - part->first), n_elements < left ? n_elements : left);
+        int64_t n = part->first + own.first + own.n - left.first;
+        struct run run = run_at(e, own_place(e, part, left.first - part->first), left.n < n ? left.n : n);
         struct operands x;
         ZN_TRY(reach(e, run.chunk, state, &x, true));
-        ZN_TRY(zn_device_write(device_of_run(e, &run), wide_at(e, &x, state, &run), values, (size_t)run.n * sizeof(float)));
+        ZN_TRY(values_write(device_of_run(e, &run), wide_at(e, &x, state, &run), zn_engine_state_type(e, state), values,
+                            zn_state_values(run.n, grain)));
         if (state == ZN_STATE_MASTER)
             ZN_TRY(narrow(e, &x, &run));
         ZN_TRY(leave(e, state));
-        first += run.n;
-        values += run.n;
-        n_elements -= run.n;
+        values += zn_state_values(run.n, grain);
+        left = (struct zn_range){left.first + run.n, left.n - run.n};
     }
     return ZN_OK;
 }
 
-/* n own elements from `own` on. */
+/* The values of n own elements from `own` on. */
 static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n)
 {
+    int64_t grain = zn_engine_state_grain(e, state);
     while (n > 0) {
         struct run run = run_at(e, own, n);
         struct operands x;
         ZN_TRY(reach(e, run.chunk, state, &x, false));
         ZN_TRY(widen(e, &x, &run));
-        ZN_TRY(zn_device_read(device_of_run(e, &run), values, wide_at(e, &x, state, &run), (size_t)run.n * sizeof(float)));
+        ZN_TRY(values_read(device_of_run(e, &run), values, wide_at(e, &x, state, &run), zn_engine_state_type(e, state),
+                           zn_state_values(run.n, grain)));
         own += run.n;
-        values += run.n;
+        values += zn_state_values(run.n, grain);
         n -= run.n;
     }
     return ZN_OK;
 }
 
 zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first, float *values,
-                               int64_t n_elements)
+                               int64_t n_values)
 {
-    while (n_elements > 0) {
-        const struct zn_part *part = zn_units_element(e->units, p, first);
+    int64_t grain = zn_engine_state_grain(e, state);
+    struct zn_range left = elements_of(p, first, n_values, grain);
+    while (left.n > 0) {
+        const struct zn_part *part = zn_units_element(e->units, p, left.first);
         struct zn_range own = own_range(e, part);
-        int64_t left = part->first + own.first + own.n - first, n = n_elements < left ? n_elements : left;
-        ZN_TRY(read_own(e, state, own_place(e, part, first - part->first), values, n));
-        first += n;
-        values += n;
-        n_elements -= n;
+        int64_t n = part->first + own.first + own.n - left.first;
+        n = left.n < n ? left.n : n;
+        ZN_TRY(read_own(e, state, own_place(e, part, left.first - part->first), values, n));
+        values += zn_state_values(n, grain);
+        left = (struct zn_range){left.first + n, left.n - n};
     }
     return ZN_OK;
 }
@@ -241,13 +245,19 @@ zn_status zn_engine_publish(zn_engine *e)
     for (int u = 0; u < e->units->n_units; u++)
         ZN_TRY(publish_unit(e, u));
     for (int u = 0; u < e->units->n_units; u++) /* of which no step ever waits */
-        if (!is_trained(e, u))
+        if (!is_trained(e, u) || !e->placement->trains)
             ZN_TRY(publish_wait(e, u));
     return ZN_OK;
 }
 
+/* Frozen units have masters, which may be left out, and no other state. */
+static bool is_streamed(const zn_engine *e, int unit, zn_state state, bool trained_only)
+{
+    return is_trained(e, unit) || (state == ZN_STATE_MASTER && !trained_only);
+}
+
 /* Every rank has all of it and reads it piece by piece. */
-static zn_status stream_alone(zn_engine *e, zn_state state, int64_t piece, zn_take_values take, void *self)
+static zn_status stream_alone(zn_engine *e, zn_state state, bool trained_only, int64_t piece, zn_take_values take, void *self)
 {
     float *values = malloc((size_t)piece * sizeof *values);
     if (!values)
@@ -255,7 +265,8 @@ static zn_status stream_alone(zn_engine *e, zn_state state, int64_t piece, zn_ta
     zn_status status = ZN_OK;
     for (int i = 0; i < e->module->n_params && status == ZN_OK; i++) {
         const zn_param *p = &e->module->params[i];
-        int64_t end = zn_engine_has_state(e, p, state) ? p->n_elements : 0;
+        bool goes = zn_engine_has_state(e, p, state) && is_streamed(e, zn_units_row(e->units, p, 0)->unit, state, trained_only);
+        int64_t end = goes ? zn_state_values(p->n_elements, zn_engine_state_grain(e, state)) : 0;
         for (int64_t at = 0; at < end && status == ZN_OK; at += piece) {
             int64_t n = end - at < piece ? end - at : piece;
             status = zn_engine_read_state(e, p, state, at, values, n);
@@ -267,19 +278,20 @@ static zn_status stream_alone(zn_engine *e, zn_state state, int64_t piece, zn_ta
     return status;
 }
 
-/* Elements begin … begin+n of a unit, as the parameters they belong to. */
-static zn_status take_unit_range(const zn_engine *e, int unit, int64_t begin, const float *values, int64_t n,
+/* The values of elements begin … begin+n of a unit, as the parameters they belong to. */
+static zn_status take_unit_range(const zn_engine *e, int unit, struct zn_range range, int64_t grain, const float *values,
                                  zn_take_values take, void *self)
 {
     const struct zn_unit *u = &e->units->units[unit];
+    int64_t begin = range.first, end = range.first + range.n;
     for (int i = 0; i < u->n_parts; i++) {
         const struct zn_part *part = &e->units->parts[u->first_part + i];
         int64_t place = part->place - u->first;
         int64_t from = begin > place ? begin : place;
-        int64_t to = begin + n < place + part->n_elements ? begin + n : place + part->n_elements;
+        int64_t to = end < place + part->n_elements ? end : place + part->n_elements;
         if (from < to)
-            ZN_TRY(take(self, &e->module->params[part->param], part->first + from - place, values + (from - begin),
-                        to - from));
+            ZN_TRY(take(self, &e->module->params[part->param], (part->first + from - place) / grain,
+                        values + (from - begin) / grain, zn_state_values(to - from, grain)));
     }
     return ZN_OK;
 }
@@ -292,9 +304,10 @@ static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t pie
     zn_event done;
     zn_event_init(&done);
     zn_status status = ZN_OK, taken = ZN_OK;
+    int64_t grain = zn_engine_state_grain(e, state);
     for (int64_t at = 0; at < u->partition && status == ZN_OK; at += piece) {
         int64_t n = u->partition - at < piece ? u->partition - at : piece;
-        size_t n_bytes = (size_t)n * sizeof(float);
+        size_t n_bytes = (size_t)(n / grain) * sizeof(float);
         struct zn_extent all = zn_buffer_extent(&e->buffers[ZN_BUFFER_STAGING], (uint64_t)piece * sizeof(float));
         status = read_own(e, state, own_first(e, unit) + at, values, n);
         if (status == ZN_OK)
@@ -309,25 +322,49 @@ static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t pie
         for (int rank = 0; rank < e->n_ranks && status == ZN_OK && taken == ZN_OK; rank++) {
             status = zn_device_read(e->device, values, all.address + (zn_addr)rank * n_bytes, n_bytes);
             if (status == ZN_OK)
-                taken = take_unit_range(e, unit, rank * u->partition + at, values, n, take, self);
+                taken = take_unit_range(e, unit, (struct zn_range){rank * u->partition + at, n}, grain, values, take, self);
         }
     }
     zn_event_fini(&done);
     return status == ZN_OK ? zn_comm_agree(e->comm, taken) : status;
 }
 
-zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values take, void *self)
+/* Hands values on and counts them. */
+struct counted {
+    zn_take_values take;
+    void *self;
+    zn_progress *progress;
+};
+
+static zn_status take_counted(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_elements)
+{
+    const struct counted *c = self;
+    zn_progress_add(c->progress, n_elements);
+    return c->take(c->self, param, first, values, n_elements);
+}
+
+static zn_status stream_state(zn_engine *e, zn_state state, bool trained_only, zn_take_values take, void *self)
 {
     int64_t piece = (int64_t)(e->buffers[ZN_BUFFER_STAGING].n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
     if (e->placement->states.form == ZN_WHOLE)
-        return zn_comm_agree(e->comm, stream_alone(e, state, piece, take, self));
+        return zn_comm_agree(e->comm, stream_alone(e, state, trained_only, piece, take, self));
     float *values = malloc((size_t)piece * sizeof *values);
     if (!values)
         return zn_fail(ZN_ERR_MEMORY, "no memory to hand out parameters");
     zn_status status = ZN_OK;
     for (int u = 0; u < e->units->n_units && status == ZN_OK; u++)
-        if (state == ZN_STATE_MASTER || is_trained(e, u))
+        if (is_streamed(e, u, state, trained_only))
             status = stream_unit(e, state, u, piece, values, take, self);
     free(values);
     return status;
+}
+
+zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values take, void *self)
+{
+    return stream_state(e, state, false, take_counted, &(struct counted){take, self, e->progress});
+}
+
+zn_status zn_engine_stream_trained(zn_engine *e, zn_take_values take, void *self)
+{
+    return stream_state(e, ZN_STATE_MASTER, true, take_counted, &(struct counted){take, self, e->progress});
 }

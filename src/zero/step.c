@@ -54,11 +54,14 @@ static zn_status put_tokens(zn_engine *e, int64_t place, const struct zn_micro_b
 /* `n` micro-batches of the step, from `first` on, in one pass of the tape. */
 static zn_status run_pass(zn_engine *e, const struct zn_step *step, int64_t first, int64_t n, zn_section_id section)
 {
-    struct zn_module_style style = {.recompute = e->options.recompute, .saves = e->placement->checkpoints.form != ZN_ABSENT};
+    struct zn_module_style style = {.recompute = e->options.recompute,
+                                    .keep = e->options.keep,
+                                    .saves = e->placement->checkpoints.form != ZN_ABSENT};
     struct zn_batch *batches = calloc((size_t)n, sizeof *batches);
     if (!batches)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n);
     zn_status status = start_pass(e, section);
+    e->executor.pass = first;
     for (int64_t i = 0; i < n && status == ZN_OK; i++) {
         batches[i] = (struct zn_batch){
             .loss = sum_address(e, ZN_SUM_LOSS), .scale = step->scale, .keep_logits = e->options.keep_logits};

@@ -179,6 +179,10 @@ static zn_status run_update(void *arg)
 static zn_status submit_update(zn_engine *e, struct unit_state *us, zn_event *ready, zn_event *done)
 {
     ZN_TRY(zn_device_record(e->device, ready));
+    if (us->update.device == e->device) { /* states that are a discrete device's: its stream orders the rest */
+        ZN_TRY(run_update(us));
+        return zn_device_record(e->device, done);
+    }
     ZN_TRY(zn_device_wait(e->host, ready));
     if (e->updater)
         return zn_stream_submit(e->updater, &(struct zn_task){.run = run_update, .arg = us, .done = done});
@@ -190,8 +194,10 @@ static zn_status submit_update(zn_engine *e, struct unit_state *us, zn_event *re
 zn_status update_in_backward(zn_engine *e, int unit, zn_addr gradient, zn_event *ready, zn_event *done)
 {
     struct unit_state *us = &e->unit_state[unit];
-    us->update = (struct update){
-        .device = e->host, .gradient = gradient, .lr = e->updates.lr, .grad_scale = e->updates.grad_scale};
+    us->update = (struct update){.device = e->placement->is_discrete ? states_device(e) : e->host,
+                                 .gradient = gradient,
+                                 .lr = e->updates.lr,
+                                 .grad_scale = e->updates.grad_scale};
     us->update_absent = !e->plan->is_used[unit];
     update_starts(e, unit);
     zn_event_reset(done);

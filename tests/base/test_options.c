@@ -197,7 +197,7 @@ static void optional_values_need_the_equal_sign(void **state)
     accept_line("--model m --resume=x", &v, &o);
     assert_string_equal(v.resume, "x");
     zn_options_fini(&o, &v);
-    refuse_line("--model m --resume x", "'x' belongs to no flag; `zinc try --help` lists them");
+    refuse_line("--model m --resume x", "'x' belongs to no flag: a value of --resume follows an equal sign: --resume=x");
 }
 
 static void switches_levels_and_numbers_with_words(void **state)
@@ -268,10 +268,10 @@ static void flags_are_never_abbreviated(void **state)
 static void numbers_outside_their_range_are_refused_by_name(void **state)
 {
     (void)state;
-    refuse_line("--model m --steps -1", "--steps: -1 is not in [0, inf)");
-    refuse_line("--model m --lr 0", "--lr: 0 is not in (0, inf)");
-    refuse_line("--model m --beta1 1", "--beta1: 1 is not in [0, 1)");
-    refuse_line("--model m --memory-limit 0", "--memory-limit: 0 is not in [1, inf)");
+    refuse_line("--model m --steps -1", "--steps: -1 is not in [0, inf): it must be at least 0");
+    refuse_line("--model m --lr 0", "--lr: 0 is not in (0, inf): it must be above 0");
+    refuse_line("--model m --beta1 1", "--beta1: 1 is not in [0, 1): it must be at least 0 and below 1");
+    refuse_line("--model m --memory-limit 0", "--memory-limit: 0 is not in [1, inf): it must be at least 1");
 }
 
 static void what_is_no_number_is_refused_by_name(void **state)
@@ -301,7 +301,7 @@ static void values_that_are_missing_or_too_many_are_refused(void **state)
     refuse_line("--model --quiet", "--model needs a value (DIR)");
     refuse_line("--model m --quiet=yes", "--quiet takes no value");
     refuse_line("--model=", "--model: the value is empty");
-    refuse_line("--model m x", "'x' belongs to no flag; `zinc try --help` lists them");
+    refuse_line("--model m x", "'x' belongs to no flag (a value with spaces is put in quotes); `zinc try --help` lists them");
     refuse_line("--quiet", "--model DIR is required; `zinc try --help` shows an example");
 }
 
@@ -355,7 +355,7 @@ static void help_is_aligned_and_lists_what_is_refused(void **state)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    zn_options_help(&command, out);
+    zn_options_help(&command, ZN_HELP_TEXT, out);
     fclose(out);
     assert_non_null(strstr(text, "usage: zinc try --model DIR [flags]\nexample: zinc try"));
     assert_non_null(strstr(text, "  --steps N            Steps. (default: 7)\n"));

@@ -36,7 +36,7 @@ static void help_has_a_heading_for_each_section(void **state)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    zn_options_help(&with_sections, out);
+    zn_options_help(&with_sections, ZN_HELP_TEXT, out);
     fclose(out);
     assert_non_null(strstr(text, "\n\nFirst:\n  --a       A.\n  --b       B.\n\nSecond:\n  --c       C.\n  --help"));
     assert_null(strstr(text, "flags:"));

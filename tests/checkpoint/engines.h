@@ -9,6 +9,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "optim/registry.h"
+#include "tensor/half.h"
 #include "train/run.h"
 
 struct engine_job {
@@ -27,25 +28,49 @@ struct engine_job {
     char message[1024];
 };
 
-/* Some bits that every type of 16 bits rounds. */
-static inline float state_value(const zn_param *p, zn_state state, int64_t i)
+/* Some bits that every type of 16 bits rounds; of a state that is kept in fewer, what it can have. */
+static inline float state_value(const zn_engine *engine, const zn_param *p, zn_state state, int64_t i)
 {
-    return (float)(zn_random_uniform(zn_random_key((uint64_t)state, p->name), (uint64_t)i) * 2 - 1);
+    double uniform = zn_random_uniform(zn_random_key((uint64_t)state, p->name), (uint64_t)i);
+    switch ((int)zn_engine_state_type(engine, state)) {
+    case ZN_U8:
+        return (float)(int)(uniform * 256);
+    case ZN_BF16:
+        return zn_bf16_to_float(zn_float_to_bf16((float)(uniform * 2 - 1)));
+    }
+    return (float)(uniform * 2 - 1);
 }
 
-/* Writes what this rank brings by the function above. */
-static inline zn_status fill_states(zn_engine *engine, const zn_module *module)
+/* Writes a value that this rank brings, or holds it to the function above. */
+static inline zn_status visit_value(zn_engine *engine, const zn_param *p, zn_state state, int64_t i, bool writes)
+{
+    float value = state_value(engine, p, state, i);
+    if (writes)
+        return zn_engine_write_state(engine, p, state, i, &value, 1);
+    ZN_TRY(zn_engine_read_state(engine, p, state, i, &value, 1));
+    if (value != state_value(engine, p, state, i))
+        return zn_fail(ZN_ERR_INTERNAL, "%s of %s differs at %lld", zn_engine_state_name(engine, state), p->name, (long long)i);
+    return ZN_OK;
+}
+
+static inline zn_status visit_states(zn_engine *engine, const zn_module *module, bool writes)
 {
     for (int k = 0; k < ZN_N_STATES; k++) {
+        int64_t grain = zn_engine_state_grain(engine, (zn_state)k);
         for (int i = 0; i < module->n_params && zn_engine_state_name(engine, (zn_state)k); i++) {
             const zn_param *p = &module->params[i];
             for (struct zn_range own = zn_engine_owned_range(engine, p, 0); own.n > 0;
-                 own = zn_engine_owned_range(engine, p, own.first + 1)) {
-                float value = state_value(p, (zn_state)k, own.first);
-                ZN_TRY(zn_engine_write_state(engine, p, (zn_state)k, own.first, &value, 1));
-            }
+                 own = zn_engine_owned_range(engine, p, own.first + grain))
+                ZN_TRY(visit_value(engine, p, (zn_state)k, own.first / grain, writes));
         }
     }
+    return ZN_OK;
+}
+
+/* Writes what this rank brings. */
+static inline zn_status fill_states(zn_engine *engine, const zn_module *module)
+{
+    ZN_TRY(visit_states(engine, module, true));
     zn_engine_set_updates(engine, 7);
     return zn_engine_publish(engine);
 }
@@ -53,19 +78,7 @@ static inline zn_status fill_states(zn_engine *engine, const zn_module *module)
 /* Every element that this rank brings is what the function says. */
 static inline zn_status check_states(zn_engine *engine, const zn_module *module)
 {
-    for (int k = 0; k < ZN_N_STATES; k++) {
-        for (int i = 0; i < module->n_params && zn_engine_state_name(engine, (zn_state)k); i++) {
-            const zn_param *p = &module->params[i];
-            for (struct zn_range own = zn_engine_owned_range(engine, p, 0); own.n > 0;
-                 own = zn_engine_owned_range(engine, p, own.first + 1)) {
-                float value;
-                ZN_TRY(zn_engine_read_state(engine, p, (zn_state)k, own.first, &value, 1));
-                if (value != state_value(p, (zn_state)k, own.first))
-                    return zn_fail(ZN_ERR_INTERNAL, "%s of %s differs at %lld", zn_engine_state_name(engine, (zn_state)k), p->name,
-                                   (long long)own.first);
-            }
-        }
-    }
+    ZN_TRY(visit_states(engine, module, false));
     return zn_engine_updates(engine) == 7 ? ZN_OK : zn_fail(ZN_ERR_INTERNAL, "updates differ");
 }
 

@@ -129,7 +129,7 @@ stops()
     code=$?
     [ $code = 1 ] || fail "$name: code $code: $(cat err)"
     last=$(last_step)
-    grep -q "^zinc train: stopped by $text after step $last of 100000000; a checkpoint is saved" err || fail "$name: $(cat err)"
+    grep -q "^zinc train: stopped $text after step $last of 100000000; a checkpoint is saved" err || fail "$name: $(cat err)"
     "$zinc" checkpoint verify "run/checkpoints/$(printf step-%08d "$last")" >verify 2>&1 || fail "$name: $(cat verify)"
 }
 
@@ -168,8 +168,8 @@ unread()
     stops "$1" "$2"
 }
 
-hangs_up "SIGHUP" SIGHUP
-unread "SIGPIPE" "SIGPIPE (nobody reads its output any more)"
+hangs_up "SIGHUP" "by SIGHUP"
+unread "SIGPIPE" "by SIGPIPE (nobody reads its output any more)"
 
 # nohup: the signal is ignored.
 rm -rf run
@@ -180,7 +180,7 @@ wait_for_step 5
 kill -HUP $job
 wait_for_step $(($(last_step) + 20))
 kill -TERM $job
-stops "nohup" SIGTERM
+stops "nohup" "by SIGTERM"
 
 # ---- Ranks: one of them fails ----
 if command -v mpirun >/dev/null; then
@@ -196,8 +196,8 @@ if command -v mpirun >/dev/null; then
         "rank 1: train.bin: cannot read: Input/output error; a checkpoint is saved: --resume goes on from there"
     goes_on "ranks, data" two
     steps=100000000
-    hangs_up "ranks, SIGHUP" SIGUSR1 "${ranks[@]}"
-    unread "ranks, SIGPIPE" SIGUSR1 "${ranks[@]}"
+    hangs_up "ranks, SIGHUP" 'as asked' "${ranks[@]}"
+    unread "ranks, SIGPIPE" "as asked" "${ranks[@]}"
     grep -q '^zinc train: nobody reads the output any more' err || fail "ranks, SIGPIPE: $(cat err)"
 else
     echo "no mpirun: ranks are not tested"

@@ -103,6 +103,43 @@ static void bytes_do_not_depend_on_the_tier(void **state)
     OK(zn_tree_remove(in_folder("alone")));
 }
 
+/* Moments in 16 and in 8 bits, whose blocks are those of the tensor. */
+static void narrow_states_are_laid_out_by_the_tensor(void **state)
+{
+    (void)state;
+    const zn_optimizer *const optimizers[] = {&zn_optimizer_adamw_bf16, &zn_optimizer_adamw8bit};
+    for (int i = 0; i < 4; i++) {
+        struct engine_job job = new_job(QWEN3, ZN_BF16, ZN_BF16, 0, in_folder("alone"));
+        job.optimizer = optimizers[i / 2];
+        OK(on_ranks(&job, 1));
+        job.stage = 2 + i % 2;
+        job.tier = i % 2 ? ZN_TIER_NVME : ZN_TIER_DEVICE;
+        job.tile_bytes = 2048;
+        job.folder = in_folder("many");
+        OK(on_ranks(&job, 3));
+        compare_folders(checkpoint_in("alone"), checkpoint_in("many"));
+        job.work = load_work;
+        OK(on_ranks(&job, 2));
+        OK(zn_tree_remove(in_folder("many")));
+        OK(zn_tree_remove(in_folder("alone")));
+    }
+}
+
+/* States of another type are refused by name. */
+static void states_of_another_type_are_refused(void **state)
+{
+    (void)state;
+    struct engine_job job = new_job(GPT2, ZN_F32, ZN_F32, 0, in_folder("alone"));
+    job.optimizer = &zn_optimizer_adamw_bf16;
+    OK(on_ranks(&job, 1));
+    job.work = load_work;
+    job.optimizer = &zn_optimizer_adamw;
+    FAILS(on_ranks(&job, 1), ZN_ERR_INPUT, ".exp_avg' is of type BF16, not F32", "optimizer-");
+    job.optimizer = &zn_optimizer_adamw8bit;
+    FAILS(on_ranks(&job, 1), ZN_ERR_INPUT, "of type BF16, not U8", "optimizer-");
+    OK(zn_tree_remove(in_folder("alone")));
+}
+
 /* Every value comes back bit for bit, on any number of ranks and at any stage. */
 static void load_everywhere(zn_dtype type, zn_dtype dtype, int n_ranks, int stage)
 {
@@ -248,6 +285,8 @@ int main(void)
         cmocka_unit_test(values_come_back_on_any_ranks_and_stage),
         cmocka_unit_test(a_precision_goes_on_in_another),
         cmocka_unit_test(an_optimizer_without_states_has_no_files),
+        cmocka_unit_test(narrow_states_are_laid_out_by_the_tensor),
+        cmocka_unit_test(states_of_another_type_are_refused),
         cmocka_unit_test(one_default_file_has_its_number),
         cmocka_unit_test(a_step_saved_again_is_replaced),
         cmocka_unit_test(what_cannot_be_written_leaves_nothing),

@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 failures=0
-export OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=2 ZINC_ALLOW_OVERSUBSCRIPTION=1
+export OMP_WAIT_POLICY=passive ZINC_ALLOW_OVERSUBSCRIPTION=1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 fail()
@@ -56,7 +56,7 @@ for kind in v d; do
 done
 refused v-60000 1
 (ulimit -v 60000 && timeout -s KILL 60 "$zinc" --version >version.out 2>version.err)
-[ $? = 1 ] || fail "--version under a limit: $(cat version.err)"
+[ $? = 0 ] || fail "--version under a limit: $(cat version.err)"
 
 # The limit counts in the plan, also where --memory-limit says more.
 bytes=$(sed -n 's/.*"memory_limit": \([0-9]*\),.*/\1/p' v-enough/run.json)
@@ -64,7 +64,7 @@ bytes=$(sed -n 's/.*"memory_limit": \([0-9]*\),.*/\1/p' v-enough/run.json)
 (ulimit -v 2000000 && train v-given --memory-limit 8GiB)
 runs v-given $?
 grep -q -- '--memory-limit 8.00 GiB: `ulimit -v` or `ulimit -d` leaves no more than' v-given.err || fail "v-given: $(cat v-given.err)"
-(ulimit -v 2000000 && train v-long --micro-batch 60000)
+(ulimit -v 700000 && train v-long --micro-batch 60000)
 refused v-long $?
 if command -v mpirun >/dev/null; then
     (ulimit -v 3000000 && train v-ranks -n 2)

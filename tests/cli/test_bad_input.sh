@@ -170,9 +170,9 @@ for text in '{"model_type":"gpt2",' '' '[]' 'null' '{"model_type":"gpt2"}{}' '{"
     train 1 config/config.json "" config
 done
 rm config/config.json
-train 1 config/config.json "" config
+train 1 config "holds no config.json" config
 train 1 "nowhere: no such folder" "hf download nowhere --local-dir nowhere" nowhere
-train 1 ./nowhere/config.json "No such file" ./nowhere
+train 1 ./nowhere "no such folder" ./nowhere
 with_config unknown 's/"gpt2"/"bert"/'
 train 1 unknown/config.json "model_type 'bert' is not supported" unknown
 with_config heads 's/"n_head": 4/"n_head": 5/'
@@ -218,7 +218,7 @@ data()
 }
 model=good
 
-data 1 nothing.bin "No such file" nothing.bin
+data 1 nothing.bin "no such file" nothing.bin
 : >empty.bin
 data 1 empty.bin "header" empty.bin
 tokens none.bin 0
@@ -259,7 +259,7 @@ refuses 1 high.bin 101 eval --model good --data high.bin --seq-len 8
 [ $? = 1 ] && grep -q 'high\.bin.*101' stderr || fail "an id outside the vocabulary: $(cat stderr)"
 [ ! -e high/model.safetensors ] || fail "a failed run wrote a model"
 refuses 1 high.bin 101 train --model good --data tokens.bin --eval-data high.bin --seq-len 8 --steps 1 --output high --overwrite
-train 1 nothing.bin "No such file" good --eval-data nothing.bin
+train 1 nothing.bin "no such file" good --eval-data nothing.bin
 train 1 short.bin "8 tokens are too few for one window" good --eval-data short.bin
 
 # ---- the output folder ----
@@ -302,7 +302,7 @@ refuses 2 "--seq-len 41" "at most 40" eval --model good --data tokens.bin --seq-
 train 2 "--threads 4096" "processors" good --threads 4096
 refuses 2 "--threads 4096" "processors" eval --model good --data tokens.bin --seq-len 8 --threads 4096
 for flag in "--threads 0" "--threads two" "--steps -1" "--micro-batch 0" "--accumulate 0" "--lr 0" "--lr nan" \
-    "--epochs 0" "--beta1 1" "--clip -1" "--seed -1" "--optimizer lion" "--lr-schedule step" "--output-dtype int8" \
+    "--epochs 0" "--beta1 1" "--clip -1" "--seed -1" "--optimizer lamb" "--lr-schedule step" "--output-dtype int8" \
     "--memory-limit 4XB" "--memory-limit -1" "--recompute maybe" "--seq-len 0"; do
     # shellcheck disable=SC2086
     refuses 2 "${flag% *}" "" train --model good --data tokens.bin --output out $flag

@@ -118,7 +118,7 @@ grep -q '"float16"' export-fp16/config.json || fail "config.json of the export d
 refused 2 "export-fp32: holds a model already" "$zinc" checkpoint export run --output export-fp32
 refused 2 "export needs --output" "$zinc" checkpoint export run
 refused 2 "for export" "$zinc" checkpoint list run --dtype fp32
-refused 2 "list, inspect, verify or export" "$zinc" checkpoint remove run
+refused 2 "is not one of: list inspect verify export" "$zinc" checkpoint remove run
 refused 1 "nowhere: no such folder" "$zinc" checkpoint list nowhere
 refused 1 "holds no checkpoint" "$zinc" checkpoint verify export-bf16
 
@@ -169,7 +169,7 @@ stops()
     code=$?
     [ $code = 1 ] || fail "$name: code $code: $(tail -3 "$name.err")"
     last=$(sed -n 's/^{"step":\([0-9]*\),.*/\1/p' "$name/metrics.jsonl" | tail -1)
-    grep -q "^zinc train: stopped by SIG[A-Z0-9]* after step $last of 100000000; a checkpoint is saved" "$name.err" ||
+    grep -q "^zinc train: stopped \(by SIG[A-Z0-9]*\|as asked\) after step $last of 100000000; a checkpoint is saved" "$name.err" ||
         fail "$name: does not say that it was stopped after step $last: $(cat "$name.err")"
     [ -d "$name/checkpoints/$(printf step-%08d "$last")" ] || fail "$name: no checkpoint of step $last"
     checkpoint verify "$name" >/dev/null

@@ -88,7 +88,7 @@ run 2 "--output" --model llama --gguf f32
 run 2 "--output" --model llama --gguf f32 --outfile x.gguf
 run 2 "--gguf" --model llama --outtype f32 --output x.gguf
 run 1 "nothing: no such folder" --model nothing --gguf f32 --output x.gguf
-run 1 "--model ./nothing: no such folder" --model ./nothing --gguf f32 --output x.gguf
+run 1 "./nothing: no such folder" --model ./nothing --gguf f32 --output x.gguf
 run 1 "activation_function 'gelu' (llama.cpp has gelu_new) cannot be exported" --model gpt2-gelu --gguf f32 --output x.gguf
 cp -r llama bare && rm bare/tokenizer.json
 run 1 "bare: no tokenizer.json, and a GGUF file holds the vocabulary: copy the one of the model" --model bare --gguf f32 \

@@ -214,7 +214,13 @@ agrees --params 13B --cluster dgx-a100
 agrees --params 1.5B --cluster dgx2-v100 --ranks 16
 agrees --params 1.5B --cluster cpu-server
 agrees --params 3B --cluster cpu-server --ranks 1 --memory-limit 24GiB
-check 's = plan["settings"]; assert (s["recompute"], s["offload-optimizer"], s["micro-batch"]) == ("off", "nvme", 1), s'
+check 's = plan["settings"]; assert s["offload-optimizer"] == "nvme" and s["micro-batch"] == 1 and s["host-cache"] > 0, s'
+chosen=$(python3 -c 'import json; print(json.load(open("out"))["tokens_per_second"])')
+for others in "--recompute off --host-cache 0" "--recompute off" "--recompute on"; do # what it weighs against each other
+    # shellcheck disable=SC2086  # words on purpose
+    plan --params 3B --cluster cpu-server --ranks 1 --memory-limit 24GiB $others --json
+    check "assert plan['tokens_per_second'] <= 1.001 * $chosen, ('$others', plan['tokens_per_second'], $chosen)"
+done
 
 # config.json alone says the precision by the type of its weights; devices without bf16 have fp16.
 mkdir config

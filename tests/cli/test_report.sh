@@ -155,6 +155,10 @@ expect 0 "" many
 page many/report.html "and 4,992 more" "no values"
 [ "$(wc -c <many/report.html)" -lt 200000 ] || fail "many skipped steps make a page of $(wc -c <many/report.html) bytes"
 
+# ---- Several runs ----
+expect 0 "" run one long --output several.html
+page several.html "3 runs" "steps 30,000" "zinc train --model"
+
 # ---- The log elsewhere ----
 mkdir apart
 cp run/run.json apart/
@@ -165,8 +169,11 @@ page apart/report.html "Not finished"
 # ---- Mistakes ----
 expect 1 "nowhere: no such folder" nowhere
 expect 1 "run/run.json: is a file" run/run.json
-expect 2 "give one output folder" run apart
-expect 2 "give one output folder"
+expect 1 "apart: holds no metrics.jsonl" run apart
+expect 2 "give the output folder of a run"
+expect 2 "at most 8 runs, not 9" run run run run run run run run run --output nine.html
+expect 2 "--log is that of one run" run one --log run/metrics.jsonl --output two.html
+expect 1 "run/run.json: " run --trace run/run.json
 expect 2 "ends in .html" run --output run/metrics.jsonl
 expect 1 "no line of it is a step" empty --log run/run.json
 expect 1 "cannot create" run --output nowhere/page.html

@@ -46,7 +46,7 @@ value()
     sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" "$2"
 }
 
-process=$((64 * 1024 * 1024)) # what the plan adds for the process itself
+process=$((68 * 1024 * 1024)) # what the plan adds for the process itself and the scratch of two threads
 
 shape=(--steps 6 --micro-batch 2 --accumulate 2 --seq-len 24)
 for name in gpt2 llama3; do
@@ -71,11 +71,11 @@ for name in gpt2 llama3; do
 
     # A limit between the two: the plan chooses recompute by itself.
     total=$(value device $name-keep/metrics.jsonl | tail -1)
-    run $name-limit --memory-limit $((total - 1 + process))
+    run $name-limit --threads 2 --memory-limit $((total - 1 + process))
     grep -q recomputed $name-limit.out || fail "$name: the limit did not make the plan recompute"
     same $name-reference $name-limit
 
-    for isa in plain avx2 avx512; do
+    for isa in plain avx2 avx512 neon; do
         ZINC_ISA=$isa "$zinc" doctor >/dev/null 2>&1 || continue # not on this machine
         ZINC_ISA=$isa run $name-$isa
         grep -q "threads, $isa" $name-$isa.out || fail "$name: $isa was not used"
@@ -121,7 +121,7 @@ for name in 2 3 plain; do
 done
 # Below what recompute needs, logits are not kept either.
 total=$(value device large-3/metrics.jsonl | tail -1)
-run large-limit --memory-limit $((total - 1 + process))
+run large-limit --threads 2 --memory-limit $((total - 1 + process))
 same large-reference large-limit
 [ "$(value device large-limit/metrics.jsonl | tail -1)" -lt "$total" ] || fail "the limit saved no memory"
 

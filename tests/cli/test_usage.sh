@@ -87,7 +87,8 @@ lr-scheduler-type --lr-schedule
 warmup-steps --warmup STEPS
 bf16 --precision bf16
 fp16 --precision fp16
-deepspeed --stage with --offload-optimizer and --offload-param
+deepspeed --config
+fsdp --stage with --offload-optimizer and --offload-param
 zero-stage --stage
 gradient-checkpointing --recompute on
 model-name-or-path --model

@@ -1,4 +1,4 @@
-/* Adam and SGD: the documented operations to the bit, and several steps against double precision. */
+/* Adam, SGD, Lion and Adagrad: the documented operations to the bit, and several steps against double precision. */
 #include "device/kernel_test.h"
 
 static const int64_t sizes[] = {0, 1, 15, 16, 17, 511, 513, 32769, 1000003};
@@ -211,6 +211,58 @@ static void sgd_does_the_operations_promised(void **state)
     }
 }
 
+static void check_lion(int64_t n, zn_dtype copy_type)
+{
+    struct states t = states_init(n), start = states_init(n);
+    struct zn_lion_args a = {.param = ADDRESS(t.param), .grad = ADDRESS(t.grad), .exp_avg = ADDRESS(t.exp_avg),
+                             .copy = ADDRESS(t.copy), .copy_type = copy_type, .n_elements = n, .grad_scale = 0.37f,
+                             .beta1 = 0.9f, .one_minus_beta1 = 0.1f, .beta2 = 0.99f, .one_minus_beta2 = 0.01f, .lr = 3e-4f,
+                             .keep = 0.999f};
+    for (int64_t i = 0; i < n; i += 7) /* no step where the momentum is zero */
+        t.grad[i] = start.grad[i] = t.exp_avg[i] = start.exp_avg[i] = 0;
+    size_t bytes = (size_t)n * sizeof(float);
+    struct output out[] = {{t.param, bytes}, {t.exp_avg, bytes}, {t.copy, bytes / 2}};
+    run_everywhere(ZN_KERNEL_lion, &a, out, 3);
+    for (int64_t i = 0; i < n; i++) {
+        float g = start.grad[i] * a.grad_scale, m = start.exp_avg[i];
+        float c = a.beta1 * m + a.one_minus_beta1 * g, sign = (float)((c > 0) - (c < 0));
+        assert_true(t.param[i] == start.param[i] * a.keep - a.lr * sign);
+        assert_true(t.exp_avg[i] == a.beta2 * m + a.one_minus_beta2 * g);
+    }
+    check_copy(&t, copy_type);
+    states_fini(&t);
+    states_fini(&start);
+}
+
+static void check_adagrad(int64_t n, zn_dtype copy_type)
+{
+    struct states t = states_init(n), start = states_init(n);
+    struct zn_adagrad_args a = {.param = ADDRESS(t.param), .grad = ADDRESS(t.grad), .sum = ADDRESS(t.exp_avg_sq),
+                                .copy = ADDRESS(t.copy), .copy_type = copy_type, .n_elements = n, .grad_scale = 0.37f,
+                                .lr = 0.01f, .eps = 1e-10f, .coupled_decay = 0.01f};
+    size_t bytes = (size_t)n * sizeof(float);
+    struct output out[] = {{t.param, bytes}, {t.exp_avg_sq, bytes}, {t.copy, bytes / 2}};
+    run_everywhere(ZN_KERNEL_adagrad, &a, out, 3);
+    for (int64_t i = 0; i < n; i++) {
+        float g = start.grad[i] * a.grad_scale + a.coupled_decay * start.param[i];
+        float s = start.exp_avg_sq[i] + g * g;
+        assert_true(t.param[i] == start.param[i] - a.lr * g / (sqrtf(s) + a.eps));
+        assert_true(t.exp_avg_sq[i] == s);
+    }
+    check_copy(&t, copy_type);
+    states_fini(&t);
+    states_fini(&start);
+}
+
+static void lion_and_adagrad_do_the_operations_promised(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < COUNT(sizes); s++) {
+        check_lion(sizes[s], ZN_BF16);
+        check_adagrad(sizes[s], ZN_F16);
+    }
+}
+
 static void a_copy_in_another_type_is_refused(void **state)
 {
     (void)state;
@@ -229,6 +281,7 @@ int main(void)
         cmocka_unit_test(adam_follows_double_precision),
         cmocka_unit_test(adam_of_a_range_is_a_range_of_adam),
         cmocka_unit_test(sgd_does_the_operations_promised),
+        cmocka_unit_test(lion_and_adagrad_do_the_operations_promised),
         cmocka_unit_test(a_copy_in_another_type_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

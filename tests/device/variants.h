@@ -16,7 +16,6 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "device/cpu/blas.h"
 #include "device/cpu/cpu.h"
 
 struct variant {
@@ -34,6 +33,12 @@ struct variant {
                                                      {"avx2", zn_k_##name##_avx2},                 \
                                                      {"avx512", zn_k_##name##_avx512},             \
                                                      {NULL, NULL}};
+#elif defined(__aarch64__)
+#define VARIANTS(name)                                                                             \
+    zn_status zn_k_##name##_plain(const struct zn_cpu *, const void *);                            \
+    zn_status zn_k_##name##_neon(const struct zn_cpu *, const void *);                             \
+    static const struct variant name##_variants[] = {                                              \
+        {"plain", zn_k_##name##_plain}, {"neon", zn_k_##name##_neon}, {NULL, NULL}};
 #else
 #define VARIANTS(name)                                                                             \
     zn_status zn_k_##name##_plain(const struct zn_cpu *, const void *);                            \

@@ -251,7 +251,7 @@ static void kinds_that_are_not_taken(void **state)
     BAD(make_text("noextension", "x"), &any, ZN_ERR_INPUT, "expected .txt, .jsonl, .json or .bin");
     BAD(make_text("t.txt", "x"), &tokenizer, ZN_ERR_UNSUPPORTED, "tokenizer");
     BAD(make_text("t.txt", "x"), &small, ZN_ERR_INPUT, "needs a vocabulary of 256, the model has 128");
-    BAD(in_folder("gone.txt"), &any, ZN_ERR_IO, "No such file");
+    BAD(in_folder("gone.txt"), &any, ZN_ERR_INPUT, "no such file");
     OK(zn_folder_create(in_folder("mixed.txt")));
     make_text("mixed.txt/a.txt", "a");
     make_text("mixed.txt/b.md", "b");

@@ -183,6 +183,11 @@ def make_checkpoint():
         write("fuzz_checkpoint", name, data.encode())
 
 
+def make_settings_deepspeed():
+    for path in (pathlib.Path(__file__).parent.parent / "data" / "deepspeed").glob("*.json"):
+        write("fuzz_settings_deepspeed", path.name, path.read_bytes())
+
+
 make_safetensors()
 make_json()
 make_tokens()
@@ -192,4 +197,5 @@ make_tokenizer()
 make_cluster()
 make_report()
 make_settings_yaml()
+make_settings_deepspeed()
 make_checkpoint()

@@ -5,7 +5,7 @@ cd "$2" || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-cc}
-read -ra libraries <<<"$(pkg-config --cflags jansson openblas libpcre2-8 libutf8proc 2>/dev/null)"
+read -ra libraries <<<"$(pkg-config --cflags jansson libpcre2-8 libutf8proc 2>/dev/null)"
 flags=(-fsyntax-only -fopenmp -Wall -Wextra -Werror -D_GNU_SOURCE -Iinclude -Isrc "${libraries[@]}")
 
 # compiles COMPILER HEADER FLAGS…

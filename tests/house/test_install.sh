@@ -8,6 +8,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/usr" >"$work/log"
 "$work/usr/bin/zinc" --version
+for file in man/man1/zinc-train.1 man/man3/zn_train.3 bash-completion/completions/zinc zsh/site-functions/_zinc; do
+    [ -s "$work/usr/share/$file" ]
+done
 PKG_CONFIG_PATH=$(dirname "$(find "$work/usr" -name zinc.pc)")
 export PKG_CONFIG_PATH
 lib=$(pkg-config --define-variable=prefix="$work/usr" --variable=libdir zinc)

@@ -65,7 +65,7 @@ static void what_cannot_be_is_refused(void **state)
     FAILS(zn_codec_open(test_folder, 255, false, &codec), ZN_ERR_INPUT, test_folder, "255");
     FAILS(zn_codec_open(test_folder, 50257, false, &codec), ZN_ERR_INPUT, test_folder, "--byte-tokenizer");
     codec = open_bytes(256);
-    FAILS(zn_codec_encode_chat(codec, "x", &ids, &n), ZN_ERR_USAGE, "--chat", "tokenizer");
+    FAILS(zn_codec_encode_chat(codec, &(struct zn_chat_message){.role = "user", .content = "x"}, 1, &ids, &n), ZN_ERR_USAGE, "--chat", "tokenizer");
     zn_codec_close(codec);
 }
 

@@ -1,6 +1,7 @@
 #!/bin/bash
-# A real pretrained model, SmolLM2-135M: greedy tokens of `zinc generate` are those of transformers in fp32 on ten prompts,
-# and with --chat it answers that the capital of France is Paris.
+# A real pretrained model, SmolLM2-135M: greedy tokens of `zinc generate` are those of transformers in fp32 on ten prompts, also
+# with a repetition penalty and with stop strings; with --chat it answers that the capital of France is Paris, and a
+# conversation answers as each of its prompts does alone.
 # usage: test_generate.sh PROGRAM SOURCE_DIR BUILD_DIR
 set -u
 zinc=$1 here=$2/tests/parity

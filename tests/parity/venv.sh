@@ -4,6 +4,7 @@
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/zinc
 torch_pin=2.13.0
 pins=(transformers==5.22.2 safetensors==0.8.0 numpy==2.4.6 gguf==0.19.0 tokenizers==0.23.3 ml_dtypes==0.6.0)
+peft_pins=(peft==0.21.2 accelerate==1.15.0 psutil==7.2.2)
 export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_DISABLE_PROGRESS_BARS=1 TOKENIZERS_PARALLELISM=false
 
 skip() {
@@ -55,3 +56,18 @@ if [[ -n ${ZINC_VENV:-} ]]; then
 else
     make_venv
 fi
+
+# For the tests of adapters: PEFT, beside the other packages. Without its dependencies, which are there but for those named; pip
+# would add what torch does without.
+need_peft() {
+    local stamp=$cache/venv/.has-peft-$(printf '%s\n' "${peft_pins[@]}" | cksum | cut -d' ' -f1)
+    if [[ -z ${ZINC_VENV:-} && ! -e $stamp ]]; then
+        exec 9>"$cache/venv.lock"
+        flock 9
+        [[ -e $stamp ]] || "$python" -m pip install --quiet --no-deps "${peft_pins[@]}" >>"$cache/venv.log" 2>&1 ||
+            skip "pip cannot install peft: $(tail -1 "$cache/venv.log")"
+        touch "$stamp"
+        exec 9>&-
+    fi
+    "$python" -c 'import peft' 2>/dev/null || skip "$python has no peft"
+}

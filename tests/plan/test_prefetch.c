@@ -8,7 +8,8 @@
 
 #include "optim/registry.h"
 #include "plan/prefetch.h"
-#include "plan/search.h"
+#include "plan/calibrate_machine.h"
+#include "plan/planner.h"
 #include "plan/shape.h"
 
 #define OK(call) assert_int_equal(call, ZN_OK)
@@ -38,11 +39,12 @@ static struct zn_prediction choose(const zn_model *model, const char *cluster_na
     struct zn_cluster cluster;
     OK(zn_cluster_load(cluster_name, &cluster));
     struct zn_plan_setup s = {.model = model, .cluster = &cluster, .n_ranks = n_ranks, .n_nodes = 1, .engine = options_of(4)};
-    struct zn_plan_freedom f = {.choices = zn_choices_open()};
-    f.choices.stage = 3;
-    f.choices.prefetch_bytes = budget;
+    struct zn_choices c = zn_choices_open();
+    c.stage = 3;
+    c.prefetch_bytes = budget;
     struct zn_prediction p;
-    OK(zn_plan_choose(&s, &f, &p));
+    OK(zn_plan_choose(&s, &c, &p));
+    OK(zn_predict_time(&s, &p));
     assert_true(p.fits);
     *chosen = s.engine.prefetch_bytes;
     return p;
@@ -74,64 +76,58 @@ static void gathers_of_wide_models_are_hidden(void **state)
     }
 }
 
-/* What a run of two ranks takes within a limit. */
+/* What a run of two ranks takes within a limit; no memory: nothing fits. */
 static struct zn_engine_options fit(const zn_model *model, size_t limit, size_t *memory, size_t *largest_unit)
 {
-    struct zn_engine_options o = options_of(1);
-    struct zn_fit f = {.module = model->module, .n_ranks = 2, .limit = limit, .choices = zn_choices_open()};
-    zn_engine_plan plan = {0};
-    f.choices.stage = 3;
-    OK(zn_fit_run(&f, &o, &plan));
-    *memory = zn_plan_memory(&plan);
-    *largest_unit = zn_plan_largest_unit(&plan);
+    const struct zn_cluster cluster = zn_calibration_usual(2);
+    struct zn_plan_setup s = {.model = model, .cluster = &cluster, .n_ranks = 2, .n_nodes = 1, .engine = options_of(1),
+                              .memory_limit = limit};
+    struct zn_choices c = zn_choices_open();
+    struct zn_prediction p;
+    c.stage = 3;
+    c.host_cache = 0;
+    OK(zn_plan_choose(&s, &c, &p));
+    *memory = p.fits ? p.tier[ZN_TIER_DEVICE] + p.tier[ZN_TIER_HOST] : 0;
+    *largest_unit = p.largest_unit;
     assert_true(*memory <= limit);
-    zn_engine_plan_fini(&plan);
-    return o;
+    zn_prediction_fini(&p);
+    return s.engine;
 }
 
-static bool is_same_but_for_the_budget(const struct zn_engine_options *a, const struct zn_engine_options *b)
-{
-    return a->recompute == b->recompute && a->keep_logits == b->keep_logits && a->tile_bytes == b->tile_bytes &&
-           a->offload.parameters == b->offload.parameters && a->offload.gradients == b->offload.gradients &&
-           a->offload.optimizer == b->offload.optimizer && a->offload.activations == b->offload.activations;
-}
-
-static void the_budget_shrinks_before_anything_else(void **state)
+/* Twice the largest unit where there is room, then the next unit; below that the budget and activations share what there is. */
+static void budgets_follow_memory(void **state)
 {
     (void)state;
     zn_model *model = model_of(6, 2048);
-    size_t memory, unit, next, budget = SIZE_MAX;
+    size_t memory, unit;
     const struct zn_engine_options first = fit(model, (size_t)1 << 40, &memory, &unit);
     assert_int_equal(first.prefetch_bytes, 2 * unit);
-    struct zn_engine_options now = first;
-    int n_budgets = 0;
-    for (; is_same_but_for_the_budget(&now, &first); now = fit(model, memory - 1, &memory, &next)) {
-        assert_true(now.prefetch_bytes < budget);
-        budget = now.prefetch_bytes;
-        n_budgets++;
-    }
-    assert_true(n_budgets >= 3);
-    assert_true(budget <= unit / 4); /* below the smallest unit that is gathered: nothing runs ahead */
+    assert_false(first.recompute);
+    struct zn_engine_options now = fit(model, memory - 1, &memory, &unit);
+    assert_int_equal(now.prefetch_bytes, unit);
+    assert_false(now.recompute);
+    now = fit(model, memory - 1, &memory, &unit);
+    assert_true(now.recompute ? now.keep > 0 : now.prefetch_bytes < unit);
     zn_model_destroy(model);
 }
 
-/* Parameters on NVMe are read ahead down to the smallest tiles: these cost less than waiting for every unit. */
+/* Parameters on NVMe are read ahead down to the least memory; tiles cost less than waiting for every unit. */
 static void what_is_on_nvme_is_read_ahead(void **state)
 {
     (void)state;
     zn_model *model = model_of(4, 2048);
     size_t memory = (size_t)1 << 40, unit;
-    int n_tiled = 0;
+    int n_tiled = 0, n_waiting = 0, n_swapped = 0;
     for (;;) {
         struct zn_engine_options o = fit(model, memory, &memory, &unit);
-        if (o.offload.parameters == ZN_TIER_NVME && o.tile_bytes == 2 * MIB)
+        if (memory == 0)
             break;
-        if (o.offload.parameters == ZN_TIER_NVME)
-            assert_true(o.prefetch_bytes >= unit);
+        n_swapped += o.offload.parameters == ZN_TIER_NVME;
+        n_waiting += o.offload.parameters == ZN_TIER_NVME && o.prefetch_bytes < unit / 4;
         n_tiled += o.tile_bytes > 0;
         memory -= memory / 64;
     }
-    assert_true(n_tiled > 0);
+    assert_true(n_tiled > 0 && n_swapped > 3 && n_waiting <= 1); /* the leanest has no room for more */
     zn_model_destroy(model);
 }
 
@@ -140,12 +136,13 @@ static void whole_parameters_need_no_budget(void **state)
 {
     (void)state;
     zn_model *model = model_of(1, 256);
-    struct zn_engine_options o = options_of(1);
-    struct zn_fit f = {.module = model->module, .n_ranks = 1, .limit = (size_t)1 << 40, .choices = zn_choices_open()};
-    zn_engine_plan plan = {0};
-    OK(zn_fit_run(&f, &o, &plan));
-    assert_int_equal(o.prefetch_bytes, 0);
-    zn_engine_plan_fini(&plan);
+    const struct zn_cluster cluster = zn_calibration_usual(2);
+    struct zn_plan_setup s = {.model = model, .cluster = &cluster, .n_ranks = 1, .n_nodes = 1, .engine = options_of(1)};
+    const struct zn_choices c = zn_choices_open();
+    struct zn_prediction p;
+    OK(zn_plan_choose(&s, &c, &p));
+    assert_int_equal(s.engine.prefetch_bytes, 0);
+    zn_prediction_fini(&p);
     zn_model_destroy(model);
 }
 
@@ -153,7 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gathers_of_wide_models_are_hidden),
-        cmocka_unit_test(the_budget_shrinks_before_anything_else),
+        cmocka_unit_test(budgets_follow_memory),
         cmocka_unit_test(what_is_on_nvme_is_read_ahead),
         cmocka_unit_test(whole_parameters_need_no_budget),
     };

@@ -9,7 +9,8 @@
 
 #include "models/model.h"
 #include "optim/registry.h"
-#include "plan/search.h"
+#include "plan/calibrate_machine.h"
+#include "plan/planner.h"
 #include "plan/vertical.h"
 
 enum { TIME = 16 };
@@ -46,13 +47,17 @@ static struct zn_choices choices_of(int stage)
 static size_t fit(const struct zn_choices *c, int n_ranks, size_t limit, struct zn_engine_options *o)
 {
     zn_model *model = make_model();
-    zn_engine_plan plan = {0};
-    const struct zn_fit f = {.module = model->module, .n_ranks = n_ranks, .limit = limit, .choices = *c};
-    if (zn_fit_run(&f, o, &plan) != ZN_OK)
+    const struct zn_cluster cluster = zn_calibration_usual(2);
+    struct zn_plan_setup s = {.model = model, .cluster = &cluster, .n_ranks = n_ranks, .n_nodes = 1, .engine = *o,
+                              .memory_limit = limit};
+    struct zn_prediction p;
+    if (zn_plan_choose(&s, c, &p) != ZN_OK)
         fail_msg("%s", zn_error_message());
-    size_t n_bytes = zn_plan_memory(&plan);
-    zn_engine_plan_fini(&plan);
+    assert_true(p.fits);
+    size_t n_bytes = p.tier[ZN_TIER_DEVICE] + p.tier[ZN_TIER_HOST];
+    zn_prediction_fini(&p);
     zn_model_destroy(model);
+    *o = s.engine;
     return n_bytes;
 }
 
@@ -96,7 +101,7 @@ static void what_is_given_binds(void **state)
 {
     (void)state;
     struct zn_choices c = choices_of(3);
-    c.recompute = 0;
+    c.keep = ZN_KEEP_ALL;
     expect(&c, 2, 4, false, "vertical does not go with --recompute off");
     c = choices_of(3);
     c.reduce_every = 1;
@@ -104,12 +109,12 @@ static void what_is_given_binds(void **state)
     c = choices_of(2);
     c.reduce_every = 0;
     expect(&c, 2, 4, true, "--reduce last needs it at this stage");
-    c.recompute = 0; /* then no schedule is left */
-    struct zn_engine_options o = options_of(4);
-    zn_engine_plan plan = {0};
+    c.keep = ZN_KEEP_ALL; /* then no schedule is left */
     zn_model *model = make_model();
-    const struct zn_fit f = {.module = model->module, .n_ranks = 2, .limit = SIZE_MAX, .choices = c};
-    assert_int_equal(zn_fit_run(&f, &o, &plan), ZN_ERR_UNSUPPORTED);
+    const struct zn_cluster cluster = zn_calibration_usual(2);
+    struct zn_plan_setup s = {.model = model, .cluster = &cluster, .n_ranks = 2, .n_nodes = 1, .engine = options_of(4)};
+    struct zn_prediction p;
+    assert_int_equal(zn_plan_choose(&s, &c, &p), ZN_ERR_UNSUPPORTED);
     assert_non_null(strstr(zn_error_message(), "--reduce last: stage 2"));
     zn_model_destroy(model);
 }
@@ -134,7 +139,8 @@ static void the_limit_decides(void **state)
     (void)state;
     size_t need[2];
     struct zn_choices c = choices_of(3);
-    c.recompute = c.keep_logits = 1;
+    c.keep = 0;
+    c.keep_logits = 1;
     c.optimizer = c.gradients = c.parameters = c.activations = ZN_TIER_DEVICE;
     c.tile_bytes = c.prefetch_bytes = 0;
     for (int vertical = 0; vertical <= 1; vertical++) {
@@ -162,18 +168,18 @@ static void the_planner_has_the_same_rule(void **state)
     for (int i = 0; i < 2; i++) {
         struct zn_cluster cluster;
         assert_int_equal(zn_cluster_load(names[i], &cluster), ZN_OK);
-        struct zn_plan_freedom f = {.choices = choices_of(3)};
+        struct zn_choices c = choices_of(3);
         struct zn_plan_setup s = {.model = model, .cluster = &cluster, .engine = options_of(4), .n_ranks = 2, .n_nodes = 1};
         struct zn_prediction p;
-        assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
+        assert_int_equal(zn_plan_choose(&s, &c, &p), ZN_OK);
         assert_true(p.fits && s.engine.vertical && s.engine.recompute && !s.engine.reduce_every);
         zn_prediction_fini(&p);
         s.engine = options_of(1);
-        assert_int_equal(zn_plan_choose(&s, &f, &p), ZN_OK);
+        assert_int_equal(zn_plan_choose(&s, &c, &p), ZN_OK);
         assert_false(s.engine.vertical);
         zn_prediction_fini(&p);
         s.engine = options_of(4);
-        assert_true(zn_plan_make_lean(&s, &f, 0));
+        assert_true(zn_plan_make_lean(&s, &c, 0));
         assert_false(s.engine.vertical);
     }
     zn_model_destroy(model);
@@ -189,12 +195,14 @@ static void a_search_goes_over_both(void **state)
     double rate[3];
     bool vertical[3];
     for (int i = 0; i < 3; i++) {
-        struct zn_plan_freedom f = {.choices = choices_of(3)};
+        struct zn_choices c = choices_of(3);
         struct zn_plan_setup s = {.model = model, .cluster = &cluster, .engine = options_of(4), .n_ranks = 4, .n_nodes = 2};
         struct zn_prediction p;
-        f.choices.any_schedule = i == 2;
+        c.any_schedule = i == 2;
+        c.compares_all = true;
         s.engine.vertical = i == 1;
-        assert_int_equal(zn_plan_fit(&s, &f, &p), ZN_OK);
+        assert_int_equal(zn_plan_choose(&s, &c, &p), ZN_OK);
+        assert_int_equal(zn_predict_time(&s, &p), ZN_OK);
         rate[i] = p.tokens_per_second;
         vertical[i] = s.engine.vertical;
         zn_prediction_fini(&p);

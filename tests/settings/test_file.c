@@ -218,13 +218,13 @@ static void wrong_types_are_refused_with_what_is_allowed(void **state)
 static void wrong_values_are_refused_as_on_the_command_line(void **state)
 {
     (void)state;
-    refuse("{\"steps\": -1}", "f.json: zinc.steps: -1 is not in [0, inf)");
-    refuse("{\"lr\": 1.1}", "f.json: zinc.lr: 1.1 is not in (0, 1]");
+    refuse("{\"steps\": -1}", "f.json: zinc.steps: -1 is not in [0, inf): it must be at least 0");
+    refuse("{\"lr\": 1.1}", "f.json: zinc.lr: 1.1 is not in (0, 1]: it must be above 0 and at most 1");
     refuse("{\"stage\": 7}", "f.json: zinc.stage: '7' is not one of: 0 1 two");
     refuse("{\"stage\": \"a\\nb\"}", "f.json: zinc.stage: 'a?b' is not one of: 0 1 two");
     refuse("{\"stage\": 3}", "f.json: `zinc.stage 3`: not in this build");
     refuse("{\"scale\": -1}", "f.json: zinc.scale: '-1' is neither dynamic nor a number in (0, inf)");
-    refuse("{\"delay\": -1}", "f.json: zinc.delay: -1 is not in [0, inf)");
+    refuse("{\"delay\": -1}", "f.json: zinc.delay: -1 is not in [0, inf): it must be at least 0");
     refuse("{\"delay\": 1.5}", "f.json: zinc.delay: '1.5' is not a whole number");
     refuse("{\"level\": 3}", "f.json: zinc.level: '3' is not one of: 0 1 2");
     refuse("{\"memory-limit\": \"much\"}",
@@ -241,7 +241,7 @@ static void keys_that_no_flag_has_are_refused(void **state)
     refuse("{\"q\\nq_q_q\": 3}", "f.json: zinc.q?q_q_q: unknown; its keys are the flags of `zinc try --help`");
     refuse("{\"n\": 3}", "f.json: zinc.n: -n belongs to the command line");
     refuse("{\"later\": true}", "f.json: `zinc.later`: not in this build");
-    refuse("{\"fp16\": {}}", "f.json: zinc.fp16: DeepSpeed configuration: not in this build");
+    refuse("{\"fp16\": {}}", "f.json: zinc.fp16: is a key of DeepSpeed's, whose files are JSON with all keys as DeepSpeed has them");
 }
 
 int main(void)

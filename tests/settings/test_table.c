@@ -123,6 +123,9 @@ static void values_of_a_program_are_held_to_their_rows(void **state)
     REFUSES(stage, 4, "--stage: '4' is not one of: 0 1 2 3");
     REFUSES(schedule, "diagonal", "--schedule: 'diagonal' is not one of: horizontal vertical auto");
     REFUSES(device, "cuda", "`--device cuda`: not in this build");
+    REFUSES(math, "fast", "`--math fast`: not in this build");
+    REFUSES(math, "tf32", "`--math tf32`: not in this build");
+    REFUSES(math, "bf16", "`--math bf16`: not in this build");
     REFUSES(loss_scale, "static", "--loss-scale: 'static' is neither dynamic nor a number in [1e-30, 1e38]");
     REFUSES(output, NULL, "--output: the value is empty");
     REFUSES(prompt, "Hi", "--prompt: not a setting of this command");

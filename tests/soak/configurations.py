@@ -34,7 +34,8 @@ def draw_base(seed, number, flags, steps=None):
         "seq_len": rng.choice((8, 13, 16, 24, 31, 48, 64)),
         "precision": pick(rng, {"fp32": 4, "bf16": 4, "fp16": 2}),
         "seed": rng.randint(1, 99),
-        "optimizer": pick(rng, {"adamw": 6, "adam": 2, "sgd": 2, "sgd-momentum": 2}),
+        "optimizer": pick(rng, {"adamw": 6, "adam": 2, "sgd": 2, "sgd-momentum": 2, "lion": 1, "adagrad": 1,
+                                "adamw8bit": 2, "adamw-bf16": 1}),
         "clip": pick(rng, {"1.0": 4, "0.05": 2, "0": 3}),
         "steps": steps or rng.randint(3, 5),
         "lr_schedule": pick(rng, {"constant": 3, "linear": 1, "cosine": 2}),
@@ -63,7 +64,7 @@ def base_words(base, source, folder, flags):
              "--micro-batch", base["micro"], "--accumulate", base["accumulate"], "--seq-len", base["seq_len"],
              "--precision", base["precision"], "--seed", base["seed"], "--clip", base["clip"], "--steps", base["steps"],
              "--lr", "3e-3", "--lr-schedule", base["lr_schedule"], "--warmup", base["warmup"],
-             "--weight-decay", base["decay"], "--optimizer", base["optimizer"].split("-")[0]]
+             "--weight-decay", base["decay"], "--optimizer", base["optimizer"].removesuffix("-momentum")]
     if base["model"] in models.ODD:
         words.append("--from-scratch")
     if base["optimizer"] == "sgd-momentum":

@@ -51,7 +51,7 @@ static void train(const char *folder, const char *precision, int stage, int n_ra
     ZN_SET(o, threads, 1);
     ZN_SET(o, precision, precision);
     ZN_SET(o, stage, stage);
-    ZN_SET(o, recompute, 1);
+    ZN_SET(o, recompute, "on");
     ZN_SET(o, prefetch_bytes, 0); /* no reuse either */
     ZN_SET(o, persist_below, 0);
     ZN_SET(o, keep, 0);

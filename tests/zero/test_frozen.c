@@ -57,7 +57,7 @@ static void train_frozen(const char *folder, const char *precision, int stage, i
     ZN_SET(o, threads, 1);
     ZN_SET(o, precision, precision);
     ZN_SET(o, stage, stage);
-    ZN_SET(o, recompute, 1);
+    ZN_SET(o, recompute, "on");
     ZN_SET(o, prefetch_bytes, 0);
     ZN_SET(o, persist_below, 0);
     ZN_SET(o, keep, 0);

@@ -157,8 +157,8 @@ static void prefetch_persistence_and_recompute_change_nothing(void **state)
     struct result base = run(&o, 2);
     const struct {
         size_t prefetch, persist;
-        int recompute;
-    } variants[] = {{0, 0, 0}, {1 << 20, 0, 1}, {0, 1 << 20, 1}, {1 << 14, 1 << 14, 0}};
+        const char *recompute;
+    } variants[] = {{0, 0, "off"}, {1 << 20, 0, "on"}, {0, 1 << 20, "keep=1"}, {1 << 14, 1 << 14, "off"}, {0, 0, "keep=2"}};
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         ZN_SET(o, prefetch_bytes, variants[i].prefetch);
         ZN_SET(o, persist_below, variants[i].persist);

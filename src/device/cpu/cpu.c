@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "base/size.h"
-#include "device/cpu/blas.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 2 * 1024 * 1024 };
 
@@ -18,6 +17,9 @@ static const struct zn_cpu_kernels *kernels_of(const char *isa)
         return &zn_cpu_kernels_avx512;
     if (strcmp(isa, "avx2") == 0)
         return &zn_cpu_kernels_avx2;
+#elif defined(__aarch64__)
+    if (strcmp(isa, "neon") == 0)
+        return &zn_cpu_kernels_neon;
 #else
     (void)isa;
 #endif
@@ -154,12 +156,6 @@ zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads
     if (!cpu)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a device");
     cpu->n_threads = n_threads;
-    zn_blas_init();
-    zn_status status = zn_blas_reserve(n_threads);
-    if (status != ZN_OK) {
-        free(cpu);
-        return status;
-    }
     cpu->scratch = (float *)map_huge(scratch_bytes(cpu));
     if (!cpu->scratch) {
         free(cpu);

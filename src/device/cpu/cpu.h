@@ -1,6 +1,6 @@
 /* The cpu backend from inside: the context a kernel gets and the tables of the instruction
  * sets. Kernel sources named k_*.c are compiled once for each instruction set with ZN_ISA set
- * to plain, avx2 or avx512 (names end in it); all give the same bits: no contraction
+ * to plain, avx2, avx512 or neon (names end in it); all give the same bits: no contraction
  * (-ffp-contract=off), sums in ZN_LANES lanes whatever the register width. */
 #ifndef ZN_DEVICE_CPU_CPU_H
 #define ZN_DEVICE_CPU_CPU_H
@@ -27,6 +27,7 @@ struct zn_cpu_kernels {
 extern const struct zn_cpu_kernels zn_cpu_kernels_plain;
 extern const struct zn_cpu_kernels zn_cpu_kernels_avx2;
 extern const struct zn_cpu_kernels zn_cpu_kernels_avx512;
+extern const struct zn_cpu_kernels zn_cpu_kernels_neon;
 
 #define ZN_JOIN_(a, b) a##_##b
 #define ZN_JOIN(a, b) ZN_JOIN_(a, b)

@@ -41,15 +41,13 @@ static bool has_avx512(void)
     return has_avx2() && (saved_state() & STATE_AVX512) == STATE_AVX512 &&
            __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & needed) == needed;
 }
-#else
-static bool has_avx2(void)
-{
-    return false;
-}
+#endif
 
-static bool has_avx512(void)
+#if defined(__aarch64__)
+/* Part of the architecture. */
+static bool has_neon(void)
 {
-    return false;
+    return true;
 }
 #endif
 
@@ -62,7 +60,15 @@ static bool has_plain(void)
 static const struct {
     const char *name;
     bool (*exists)(void);
-} isas[] = {{"avx512", has_avx512}, {"avx2", has_avx2}, {"plain", has_plain}};
+} isas[] = {
+#if defined(__x86_64__)
+    {"avx512", has_avx512},
+    {"avx2", has_avx2},
+#elif defined(__aarch64__)
+    {"neon", has_neon},
+#endif
+    {"plain", has_plain},
+};
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };
 

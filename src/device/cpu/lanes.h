@@ -7,8 +7,10 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(ZN_ISA_neon)
+#include <arm_neon.h>
 #endif
 
 #include "device/kernels.h"
@@ -50,6 +52,29 @@ static inline zn_vector zn_vector_all(float x)
     return x - (zn_vector){0};
 }
 
+#if defined(__SSE2__) && !defined(__FMA__)
+/* a × b + c, rounded once, on processors without such an instruction. The product is exact in double, so only the sum is rounded before the rounding to float. That
+ * changes a result only where the sum is halfway between two floats (or below the normal ones, where halves lie elsewhere): no
+ * double is between the exact sum and the rounded one. These rare cases go to the library. */
+static inline zn_vector zn_vector_fma_by_double(zn_vector a, zn_vector b, zn_vector c)
+{
+    __m128 x = (__m128)a, y = (__m128)b, z = (__m128)c;
+    __m128d low = _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(x), _mm_cvtps_pd(y)), _mm_cvtps_pd(z));
+    __m128d high = _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(_mm_movehl_ps(x, x)), _mm_cvtps_pd(_mm_movehl_ps(y, y))),
+                              _mm_cvtps_pd(_mm_movehl_ps(z, z)));
+    __m128 sum = _mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high));
+    __m128i last = _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(low), _mm_castpd_ps(high), 0x88));
+    __m128i first = _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(low), _mm_castpd_ps(high), 0xdd));
+    __m128i is_half = _mm_cmpeq_epi32(_mm_and_si128(last, _mm_set1_epi32(0x1fffffff)), _mm_set1_epi32(0x10000000));
+    __m128i is_zero = _mm_cmpeq_epi32(_mm_or_si128(last, _mm_slli_epi32(first, 1)), _mm_setzero_si128());
+    __m128i is_small = _mm_cmplt_epi32(_mm_and_si128(_mm_castps_si128(sum), _mm_set1_epi32(0x7fffffff)), _mm_set1_epi32(0x00800001));
+    if (__builtin_expect(_mm_movemask_epi8(_mm_or_si128(is_half, _mm_andnot_si128(is_zero, is_small))), 0))
+        for (int i = 0; i < ZN_LANE_FLOATS; i++)
+            sum[i] = fmaf(a[i], b[i], c[i]);
+    return (zn_vector)sum;
+}
+#endif
+
 /* a × b + c, rounded once. */
 static inline zn_vector zn_vector_fma(zn_vector a, zn_vector b, zn_vector c)
 {
@@ -57,6 +82,10 @@ static inline zn_vector zn_vector_fma(zn_vector a, zn_vector b, zn_vector c)
     return (zn_vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__AVX2__)
     return (zn_vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(ZN_ISA_neon)
+    return (zn_vector)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif defined(__SSE2__)
+    return zn_vector_fma_by_double(a, b, c);
 #else
     for (int i = 0; i < ZN_LANE_FLOATS; i++)
         c[i] = fmaf(a[i], b[i], c[i]);

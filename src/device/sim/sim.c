@@ -13,6 +13,7 @@ struct sim {
     struct zn_sim_rates rates;
     zn_stream *compute, *out, *in; /* the last two NULL where memory is the host's */
     zn_addr next; /* never handed out before */
+    double flops; /* asked for so far */
 };
 
 static void sim_destroy(zn_device *device)
@@ -84,6 +85,7 @@ static double kernel_seconds(const struct zn_sim_rates *rates, zn_kernel kernel,
 static zn_status sim_run(zn_device *device, zn_kernel kernel, const void *args)
 {
     struct sim *sim = (struct sim *)device;
+    sim->flops += zn_kernel_cost(kernel, args).flops;
     struct zn_task task = {
         .seconds = sim->rates.launch + kernel_seconds(&sim->rates, kernel, args),
         .mark = {.timeline = device->timeline, .track = device->track, .label = zn_kernel_name(kernel)},
@@ -105,7 +107,7 @@ static zn_status sim_wait(zn_device *device, zn_event *event)
 static zn_status sim_copy(zn_device *device, zn_lane lane, const struct zn_transfer *t)
 {
     struct sim *sim = (struct sim *)device;
-    bool out = lane == ZN_LANE_OUT;
+    bool out = zn_lane_is_out(lane);
     struct zn_task task = {.seconds = (double)t->n_bytes / sim->rates.link_bytes,
                            .after = {t->after[0], t->after[1]},
                            .done = t->done,
@@ -126,6 +128,11 @@ static const struct zn_device_ops sim_apart_ops = {SIM_OPS, .copy = sim_copy};
 zn_stream *zn_device_sim_stream(zn_device *device)
 {
     return ((struct sim *)device)->compute;
+}
+
+double zn_device_sim_flops(const zn_device *device)
+{
+    return ((const struct sim *)device)->flops;
 }
 
 zn_status zn_device_create_sim(zn_ledger *ledger, zn_clock *clock, const struct zn_sim_rates *rates,

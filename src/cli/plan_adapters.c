@@ -1,0 +1,36 @@
+/* Adapters of a plan. */
+#include <stdlib.h>
+
+#include "cli/plan.h"
+#include "models/adapter.h"
+
+zn_status plan_check_adapters(const struct plan_flags *f, const struct zn_options *given)
+{
+    if (f->lora_rank == 0 && zn_options_given(given, "--lora-targets"))
+        return zn_fail(ZN_ERR_USAGE, "--lora-targets needs --lora-rank");
+    if (f->lora_rank > 0 && f->largest)
+        return zn_fail(ZN_ERR_USAGE, "--lora-rank with --largest: not in this build");
+    return ZN_OK;
+}
+
+zn_status plan_add_adapters(struct plan *p, zn_dtype base_type)
+{
+    const struct plan_flags *f = p->flags;
+    struct zn_engine_options *e = &p->setup.engine;
+    if (f->lora_rank == 0)
+        return ZN_OK;
+    ZN_TRY(zn_model_add_adapters(p->model, &(struct zn_adapter_options){.rank = f->lora_rank,
+                                                                        .alpha = 2 * (double)f->lora_rank,
+                                                                        .targets = f->lora_targets.word,
+                                                                        .n_targets = f->lora_targets.n}));
+    const zn_module *module = p->model->module;
+    p->is_base = calloc((size_t)module->n_params, sizeof *p->is_base);
+    if (!p->is_base)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the list of frozen parameters");
+    for (int i = 0; i < module->n_params; i++)
+        p->is_base[i] = !zn_is_adapter(&module->params[i]);
+    e->frozen = p->is_base;
+    e->frozen_type = base_type;
+    e->trains_fp32 = true;
+    return ZN_OK;
+}
