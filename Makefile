@@ -8,7 +8,7 @@ sources = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
 MINUTES ?= 10
 
-.PHONY: all setup configure test test-sanitize soak faults demo bench install deb clean format tidy help
+.PHONY: all setup configure test test-sanitize test-devices soak faults demo bench install deb clean format tidy help
 .DEFAULT_GOAL := all
 
 ## all       build the program: build/zinc
@@ -30,6 +30,10 @@ test: setup
 ## test-sanitize  the tests under sanitizers, and the fuzzers
 test-sanitize: setup
 	@JOBS=$(JOBS) scripts/test.sh sanitize
+
+## test-devices  every kernel, stage and placement on an OpenCL device, and the kernels on oclgrind
+test-devices: setup
+	@JOBS=$(JOBS) scripts/test_devices.sh
 
 ## soak      random configurations, kills, faults and fuzzers (MINUTES=10, SEED=, ONLY=)
 soak: all

@@ -1,0 +1,44 @@
+/* A driver of discrete devices: what device/discrete/ needs of OpenCL, CUDA and the like.
+ *
+ * Addresses are the driver's own. A queue runs what it is given in order; queues know nothing of each other. One thread at a
+ * time uses a queue; different queues may be used at once. A queue that has failed keeps failing. */
+#ifndef ZN_DEVICE_DISCRETE_DRIVER_H
+#define ZN_DEVICE_DISCRETE_DRIVER_H
+
+#include "device/device.h"
+#include "device/discrete/launch.h"
+
+typedef struct zn_driver zn_driver;
+typedef struct zn_driver_queue zn_driver_queue;
+typedef struct zn_driver_mark zn_driver_mark;
+
+struct zn_driver_ops {
+    const char *name;
+    void (*destroy)(zn_driver *driver);
+    /* Zeroed memory, aligned to 4096 bytes. Blocks. */
+    zn_status (*alloc)(zn_driver *driver, size_t n_bytes, zn_addr *address);
+    void (*free)(zn_driver *driver, zn_addr address, size_t n_bytes);
+    /* A queue that launches has the kernels; others only copy. */
+    zn_status (*create_queue)(zn_driver *driver, bool launches, zn_driver_queue **queue);
+    void (*destroy_queue)(zn_driver *driver, zn_driver_queue *queue); /* NULL is legal */
+    /* Do not block. */
+    zn_status (*launch)(zn_driver *driver, zn_driver_queue *queue, const struct zn_launch *launch);
+    zn_status (*zero)(zn_driver *driver, zn_driver_queue *queue, zn_addr dst, size_t n_bytes);
+    zn_status (*copy)(zn_driver *driver, zn_driver_queue *queue, zn_addr dst, zn_addr src, size_t n_bytes);
+    /* Between the host's memory and the device's, after what was queued before. Block. */
+    zn_status (*write)(zn_driver *driver, zn_driver_queue *queue, zn_addr dst, const void *src, size_t n_bytes);
+    zn_status (*read)(zn_driver *driver, zn_driver_queue *queue, void *dst, zn_addr src, size_t n_bytes);
+    /* The end of what was queued so far; and: blocks until it is reached, says whether all of it succeeded, and frees the
+     * mark. Any thread may wait. */
+    zn_status (*mark)(zn_driver *driver, zn_driver_queue *queue, zn_driver_mark **mark);
+    zn_status (*wait)(zn_driver *driver, zn_driver_mark *mark);
+};
+
+struct zn_driver {
+    const struct zn_driver_ops *ops;
+};
+
+/* A device on a driver, which it owns from now on, also where it fails. The caller destroys the device. */
+zn_status zn_device_create_discrete(zn_driver *driver, zn_ledger *ledger, zn_clock *clock, zn_device **device);
+
+#endif
