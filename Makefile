@@ -48,10 +48,10 @@ faults: all
 demo: setup all
 	@scripts/demo.sh
 
-## bench     measure, beside the machine's limit in the same run
+## bench     measure all, beside the machine's limits and the peers, as one table: docs/benchmarks.md, build/bench.json (an hour)
 bench: all
 	@cmake --build build -j $(JOBS) --target bench_programs
-	@scripts/bench.sh
+	@python3 bench/table.py --output docs/benchmarks.md
 
 ## install   program, library, headers and manual (PREFIX=/usr/local, DESTDIR=)
 install: configure

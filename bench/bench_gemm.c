@@ -14,6 +14,7 @@
 
 #include "base/machine.h"
 #include "base/median.h"
+#include "cli/bench_shapes.h"
 #include "device/cpu/isa.h"
 #include "device/device.h"
 #if defined(ZN_HAVE_RIVAL)
@@ -23,24 +24,8 @@ enum { N_RUNNERS = 3 };
 enum { N_RUNNERS = 1 };
 #endif
 
-enum { MAX_ROUNDS = 64, N_SIDES = 3, N_MATRICES = 3, MATRIX_BYTES = 5632 * 2048 * 4 };
+enum { MAX_ROUNDS = 64, N_MATRICES = 3, MATRIX_BYTES = BENCH_MATRIX_BYTES };
 
-static const struct layer {
-    const char *name;
-    int64_t in, out;
-    bool in_out; /* the weight is stored (in,out), as GPT-2's are */
-} layers[] = {
-    {"gpt2-124m.qkv", 768, 2304, true},         {"gpt2-124m.proj", 768, 768, true},
-    {"gpt2-124m.fc", 768, 3072, true},          {"gpt2-124m.out", 3072, 768, true},
-    {"smollm2-135m.q", 576, 576, false},        {"smollm2-135m.kv", 576, 192, false},
-    {"smollm2-135m.gate", 576, 1536, false},    {"smollm2-135m.down", 1536, 576, false},
-    {"tinyllama.q", 2048, 2048, false},         {"tinyllama.kv", 2048, 256, false},
-    {"tinyllama.gate", 2048, 5632, false},      {"tinyllama.down", 5632, 2048, false},
-    {"qwen2.5-0.5b.q", 896, 896, false},        {"qwen2.5-0.5b.kv", 896, 128, false},
-    {"qwen2.5-0.5b.gate", 896, 4864, false},    {"qwen2.5-0.5b.down", 4864, 896, false},
-};
-
-static const char *const sides[N_SIDES] = {"forward", "dX", "dW"};
 static const char *const runner_names[] = {"own", "grid", "whole"};
 
 struct bench {
@@ -61,29 +46,6 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The product of one side. W is B of the forward product and of dX; dW is C. */
-static struct zn_gemm_args product_of(const struct bench *b, const struct layer *l, int64_t m, int side, zn_dtype type)
-{
-    struct zn_gemm_args g = {.a = b->a, .b = b->b, .c = b->c, .b_type = type};
-    if (side == 2) {
-        g.transpose_a = true;
-        g.m = l->in_out ? l->in : l->out;
-        g.n = l->in_out ? l->out : l->in;
-        g.k = m;
-        g.a_stride = g.m;
-        g.b_stride = g.c_stride = g.n;
-        return g;
-    }
-    g.m = m;
-    g.n = side == 0 ? l->out : l->in;
-    g.k = side == 0 ? l->in : l->out;
-    g.transpose_b = (side == 0) != l->in_out;
-    g.a_stride = g.k;
-    g.b_stride = g.transpose_b ? g.k : g.n;
-    g.c_stride = g.n;
-    return g;
-}
-
 static void run(struct bench *b, int runner, const struct zn_gemm_args *g)
 {
     if (runner == 0 && zn_run_gemm(b->device, g) != ZN_OK) {
@@ -100,7 +62,7 @@ static void run(struct bench *b, int runner, const struct zn_gemm_args *g)
 
 static void print_row(struct bench *b, const char *name, const struct zn_gemm_args *g, const double seconds[], int n_runners)
 {
-    double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    double flops = bench_product_flops(g);
     printf("%-36s %5lld %5lld %5lld", name, (long long)g->m, (long long)g->n, (long long)g->k);
     if (b->json)
         fprintf(b->json, "%s\n {\"name\":\"%s\",\"m\":%lld,\"n\":%lld,\"k\":%lld", b->n_rows++ ? "," : "", name, (long long)g->m,
@@ -121,16 +83,19 @@ static void print_row(struct bench *b, const char *name, const struct zn_gemm_ar
     fflush(stdout);
 }
 
-static void measure(struct bench *b, const struct layer *l, int64_t m, int side, zn_dtype type)
+static void measure(struct bench *b, const struct bench_layer *l, int64_t m, int side, zn_dtype type)
 {
     char name[64];
     double seconds[3][MAX_ROUNDS], usual[3];
-    struct zn_gemm_args g = product_of(b, l, m, side, type);
+    struct zn_gemm_args g = bench_product(l, m, side, type);
+    g.a = b->a;
+    g.b = b->b;
+    g.c = b->c;
     int n_runners = N_RUNNERS == 3 && type != ZN_F32 ? 2 : N_RUNNERS; /* a whole call has no 16-bit operand */
-    snprintf(name, sizeof name, "%s.%s.%s.M%lld", l->name, sides[side], zn_dtype_name(type), (long long)m);
+    snprintf(name, sizeof name, "%s.%s.%s.M%lld", l->name, bench_sides[side], zn_dtype_name(type), (long long)m);
     if (!strstr(name, b->filter))
         return;
-    double flops = 2.0 * (double)g.m * (double)g.n * (double)g.k;
+    double flops = bench_product_flops(&g);
     int repeats = flops < 2e9 ? (int)(2e9 / flops) + 1 : 1;
     for (int r = -1; r < b->n_rounds; r++)
         for (int i = 0; i < n_runners; i++) {
@@ -160,10 +125,10 @@ static zn_status prepare(struct bench *b)
 static void measure_all(struct bench *b)
 {
     for (zn_dtype type = ZN_F32; type <= ZN_BF16; type++)
-        for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
+        for (int l = 0; l < BENCH_N_LAYERS; l++)
             for (int64_t m = 1024; m >= 256; m /= 2)
-                for (int side = 0; side < (type == ZN_F32 ? N_SIDES : 2); side++) /* dW has no parameters */
-                    measure(b, &layers[l], m, side, type);
+                for (int side = 0; side < (type == ZN_F32 ? BENCH_N_SIDES : 2); side++) /* dW has no parameters */
+                    measure(b, &bench_layers[l], m, side, type);
     for (int i = 1; i < N_RUNNERS && b->n_ratios[i]; i++)
         printf("against %s: geometric mean %.3f, least %.3f, %d shapes\n", runner_names[i], exp(b->log_sum[i] / b->n_ratios[i]),
                b->least[i], b->n_ratios[i]);

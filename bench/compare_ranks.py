@@ -37,12 +37,14 @@ WARM = 2                                       # steps that are not timed
 
 class ZincRanks:
     def __init__(self, a, work, stage):
-        self.steps = a.steps
+        self.steps, self.ranks = a.steps, a.ranks
         self.zinc = Zinc(a, work, ("-n", str(a.ranks), "--stage", str(stage)))
 
     def run(self):
         rows, usage = self.zinc.train(WARM + self.steps)
-        return {"seconds": statistics.median(r["seconds"] for r in rows[WARM:]), "resident": usage["resident"]}
+        _, short = self.zinc.train(WARM)
+        return {"seconds": statistics.median(r["seconds"] for r in rows[WARM:]), "resident": usage["resident"],
+                "cpu_seconds": (usage["cpu_seconds"] - short["cpu_seconds"]) / self.steps / self.ranks}
 
 
 class Torchrun:
@@ -60,7 +62,7 @@ class Torchrun:
     def run(self):
         out, usage = measure(self.argv, self.env)
         said = json.loads([line for line in out.splitlines() if line.startswith('{"ranks"')][-1])
-        return {"seconds": statistics.median(said["seconds"]), "resident": usage["resident"]}
+        return {"seconds": statistics.median(said["seconds"]), "resident": usage["resident"], "cpu_seconds": said["cpu_seconds"]}
 
 
 def find_deepspeed(wanted, torch_python):
@@ -125,11 +127,12 @@ def run_rounds(a, programs):
 
 def figures(a, rounds):
     return {name: {"tokens_per_second": spread([tokens_per_second(a, r[name]) for r in rounds]),
+                   "cpu_seconds_per_step_and_rank": spread([r[name]["cpu_seconds"] for r in rounds]),
                    "resident_bytes_per_rank": max(r[name]["resident"] for r in rounds)} for name in rounds[0]}
 
 
-def ratios(rounds):
-    return {f"{ours}/{other}": spread([r[other]["seconds"] / r[ours]["seconds"] for r in rounds])
+def ratios(rounds, of="seconds"):
+    return {f"{ours}/{other}": spread([r[other][of] / r[ours][of] for r in rounds])
             for ours, other in RATIOS if ours in rounds[0] and other in rounds[0]}
 
 
@@ -169,7 +172,8 @@ def main():
         report(name, values, 3)
     print(json.dumps({"machine": before, "ranks": a.ranks, "threads": a.threads, "micro_batch": a.batch,
                       "seq_len": a.seq_len, "parameters": parameters(a), "rounds": len(rounds), "warm": WARM,
-                      "steps": a.steps, "figures": programs, "ratios_of_speed": speeds}, indent=2))
+                      "steps": a.steps, "figures": programs, "ratios_of_speed": speeds,
+                      "ratios_of_cpu_seconds": ratios(rounds, "cpu_seconds")}, indent=2))
 
 
 if __name__ == "__main__":

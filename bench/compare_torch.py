@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Zinc beside PyTorch in one run: GPT-2 124M, random weights, fp32, the same threads, batch and vocabulary.
 
-    compare_torch.py [--zinc build/zinc] [--gemm-peak build/bench/gemm_peak] [--python PYTHON] [--pairs 7] [--quick]
+    compare_torch.py [--zinc build/zinc] [--gemm-peak build/bench/gemm_peak] [--python PYTHON] [--pairs 7] [--compiled] [--quick]
 
-Runs are short and interleaved (PyTorch with its default malloc, PyTorch with huge pages and no trimming, Zinc; the order
-turns with every pair), because a machine drifts by more than the difference that matters. Each run gives the median of
+Runs are short and interleaved (PyTorch with its default malloc, PyTorch with huge pages and no trimming, with --compiled that one
+compiled, too, Zinc; the order turns with every pair), because a machine drifts by more than the difference that matters. Each run gives the median of
 its steps after the first; each pair a ratio; the answer is the median of the ratios, with quartiles and extremes. The
-better of PyTorch's two mallocs is the one held against Zinc. The matrix-product peak is measured in every pair, and
+best of PyTorch's is the one held against Zinc. The matrix-product peak is measured in every pair, and
 the fraction of it is 6 * parameters * tokens/s (2 forward, 4 backward; attention's own products not counted) over the
 median peak. CPU-seconds a step of Zinc come from two runs of different length. Standard output is one JSON value.
 
@@ -106,9 +106,9 @@ class Zinc:
 
 
 class Torch:
-    def __init__(self, a, python, tunables):
+    def __init__(self, a, python, tunables, compiled=False):
         self.env = {"GLIBC_TUNABLES": tunables, "OMP_NUM_THREADS": str(a.threads)}
-        self.argv = [python, os.path.join(HERE, "torch_gpt2.py"), "--warm", "1"]
+        self.argv = [python, os.path.join(HERE, "torch_gpt2.py"), *(("--warm", "2", "--compile") if compiled else ("--warm", "1"))]
         for key in ("batch", "seq_len", "layers", "width", "heads", "vocab", "threads", "steps"):
             self.argv += ["--" + key.replace("_", "-"), str(getattr(a, key))]
 
@@ -149,11 +149,11 @@ def summary(a, runs, peaks):
 
 
 def compare(runs, figures):
-    """Zinc against the better malloc of torch; both ratios are given."""
+    """Zinc against the best of torch; all ratios are given."""
     def ratios(other):
         return spread([o["seconds"] / z["seconds"] for z, o in zip(runs["zinc"], runs[other])])
     better = max((n for n in runs if n != "zinc"), key=lambda n: figures[n]["tokens_per_second"]["median"])
-    return {"against": better, "speed": ratios(better), "speed_by_malloc": {n: ratios(n) for n in runs if n != "zinc"},
+    return {"against": better, "speed": ratios(better), "speed_by_way": {n: ratios(n) for n in runs if n != "zinc"},
             "resident": figures["zinc"]["resident_bytes"] / figures[better]["resident_bytes"],
             "cpu_seconds": figures["zinc"]["cpu_seconds_per_step"] / figures[better]["cpu_seconds_per_step"]}
 
@@ -170,6 +170,7 @@ def arguments():
     p.add_argument("--zinc", default=os.path.join(build, "zinc"))
     p.add_argument("--gemm-peak", default=os.path.join(build, "bench", "gemm_peak"))
     p.add_argument("--python")
+    p.add_argument("--compiled", action="store_true", help="torch.compile, too")
     p.add_argument("--quick", action="store_true", help="2 pairs of 2 steps: to see that it works, not to conclude")
     for name, default in (("pairs", 7), ("steps", 3), ("threads", 2), ("batch", 4), ("seq-len", 256), ("layers", 12),
                           ("width", 768), ("heads", 12), ("vocab", 50257)):
@@ -191,6 +192,8 @@ def main():
         contenders = {"zinc": Zinc(a, work)}
         if python:
             contenders |= {"torch": Torch(a, python, ""), "torch_hugepages": Torch(a, python, HUGE)}
+            if a.compiled:
+                contenders["torch_compiled"] = Torch(a, python, HUGE, compiled=True)
         runs, peaks = {name: [] for name in contenders}, []
         for pair in range(a.pairs):
             peaks += [g for g in (gemm_peak(a),) if g]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """GPT-2 trained by PyTorch eager with fused AdamW in one process: what a user would write without Zinc.
 
-    torch_gpt2.py --batch 4 --seq-len 256 --threads 2 --steps 3 --warm 1
+    torch_gpt2.py --batch 4 --seq-len 256 --threads 2 --steps 3 --warm 1 [--compile]
 
 Pre-norm blocks with biases, tanh gelu, tied head, torch's own fused attention; random weights and tokens; no clipping,
 no recomputation. Ends with one line of JSON: seconds of each timed step, CPU-seconds a step, peak resident memory.
@@ -61,18 +61,20 @@ def main():
     for name, default in (("batch", 4), ("seq-len", 256), ("layers", 12), ("width", 768), ("heads", 12),
                           ("vocab", 50257), ("positions", 1024), ("threads", 2), ("steps", 3), ("warm", 1)):
         p.add_argument(f"--{name}", type=int, default=default)
+    p.add_argument("--compile", action="store_true", help="by torch.compile; the steps that compile must be within --warm")
     a = p.parse_args()
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     model = GPT2(a.layers, a.width, a.heads, a.vocab, a.positions)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, fused=True)
+    run = torch.compile(model) if a.compile else model
     seconds, losses, cpu = [], [], 0.0
     for step in range(a.warm + a.steps):
         rows = torch.randint(0, a.vocab, (a.batch, a.seq_len + 1))
         if step == a.warm:
             cpu = cpu_seconds()
         start = time.perf_counter()
-        loss = model(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
+        loss = run(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -4,7 +4,7 @@
     torchrun --standalone --nproc-per-node 2 torch_ranks.py --mode ddp|fsdp2 --batch 2 --seq-len 256 --threads 1
 
 The model is that of torch_gpt2.py; --batch is a rank's. A step is timed between two barriers. Rank 0 ends with one line
-of JSON: the seconds of each timed step, and the losses.
+of JSON: the seconds of each timed step, its own CPU-seconds a step, and the losses.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from torch_gpt2 import GPT2
+from torch_gpt2 import GPT2, cpu_seconds
 
 
 def arguments(doc, modes=()):
@@ -36,18 +36,21 @@ def adamw(parameters):
 def time_steps(a, step):
     """Collective. Calls step(x, y), which trains on a batch and returns its loss, and prints the JSON line."""
     torch.manual_seed(2 + dist.get_rank())     # weights are drawn before, alike on all ranks; tokens differ
-    seconds, losses = [], []
-    for _ in range(a.warm + a.steps):
+    seconds, losses, cpu = [], [], 0.0
+    for number in range(a.warm + a.steps):
         rows = torch.randint(0, a.vocab, (a.batch, a.seq_len + 1))
         x, y = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
         dist.barrier()
+        if number == a.warm:
+            cpu = cpu_seconds()
         start = time.perf_counter()
         loss = step(x, y)
         dist.barrier()
         seconds.append(time.perf_counter() - start)
         losses.append(loss.item())
     if dist.get_rank() == 0:
-        print(json.dumps({"ranks": dist.get_world_size(), "seconds": seconds[a.warm:], "losses": losses}), flush=True)
+        print(json.dumps({"ranks": dist.get_world_size(), "seconds": seconds[a.warm:], "losses": losses,
+                          "cpu_seconds": (cpu_seconds() - cpu) / a.steps}), flush=True)
 
 
 def distribute(model, mode):

@@ -16,12 +16,7 @@ static const struct {
 #undef ENTRY
 };
 
-static const char *const later[] = {ZN_CLI_BENCHES_LATER};
-
-enum {
-    N_BENCHES = sizeof benches / sizeof benches[0],
-    N_LATER = sizeof later / sizeof later[0],
-};
+enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
 static const struct zn_command command = {
     .name = "zinc bench",
@@ -39,9 +34,6 @@ static const char *bench_name(const void *context, size_t i)
 
 static zn_status refuse(const char *word)
 {
-    for (size_t i = 0; i < N_LATER; i++)
-        if (strcmp(word, later[i]) == 0)
-            return zn_fail(ZN_ERR_USAGE, "`zinc bench %s`: not in this build", word);
     const char *near = zn_nearest_name(word, bench_name, NULL);
     return zn_fail(ZN_ERR_USAGE, "unknown measurement %s%s%s; `zinc bench --help` lists them", word,
                    near ? ", did you mean " : "", near ? near : "");
@@ -52,9 +44,6 @@ static void print_list(void)
     printf("\nmeasurements:\n");
     for (size_t i = 0; i < N_BENCHES; i++)
         printf("  %-10s  %s\n", benches[i].name, benches[i].summary);
-    printf("\nnot in this build:");
-    for (size_t i = 0; i < N_LATER; i++)
-        printf(" %s%s", later[i], i + 1 < N_LATER ? "," : "\n");
 }
 
 int zn_cli_bench(int argc, char **argv)

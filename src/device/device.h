@@ -85,6 +85,9 @@ enum { ZN_CPU_SCRATCH_BYTES = 2 * 1024 * 1024 };
 zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads, const char *isa,
                                zn_device **device);
 
+/* Of a cpu device: fused multiply-adds in registers on all its threads, in flops a second. Blocks for a fraction of a second. */
+double zn_device_cpu_fma_rate(zn_device *device);
+
 /* No memory and a virtual clock. */
 struct zn_sim_rates {
     double flops;        /* matrix products a second */

@@ -167,3 +167,18 @@ zn_status zn_device_create_cpu(zn_ledger *ledger, zn_clock *clock, int n_threads
     *device = &cpu->device;
     return ZN_OK;
 }
+
+double zn_device_cpu_fma_rate(zn_device *device)
+{
+    enum { N_ROUNDS = 1 << 22, MAX_VECTOR_FLOATS = 16 };
+    const struct zn_cpu *cpu = (const struct zn_cpu *)device;
+    double flops = 0, begin = zn_clock_now(device->clock);
+#pragma omp parallel num_threads(cpu->n_threads)
+    {
+        float x[2 * MAX_VECTOR_FLOATS] = {[0] = 0.5f};
+        double mine = cpu->kernels->fma_chains(x, N_ROUNDS);
+#pragma omp atomic
+        flops += mine; /* whole numbers: the order does not show */
+    }
+    return flops / (zn_clock_now(device->clock) - begin);
+}

@@ -22,6 +22,7 @@ typedef zn_status (*zn_cpu_kernel)(const struct zn_cpu *cpu, const void *args);
 
 struct zn_cpu_kernels {
     zn_cpu_kernel run[ZN_N_KERNELS];
+    double (*fma_chains)(float *x, int64_t n); /* n rounds from 2 vectors of floats; returns their flops */
 };
 
 extern const struct zn_cpu_kernels zn_cpu_kernels_plain;

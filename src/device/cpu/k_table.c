@@ -5,4 +5,6 @@
 ZN_KERNELS(DECLARE)
 
 #define ENTRY(name) [ZN_KERNEL_##name] = ZN_K(name),
-const struct zn_cpu_kernels ZN_JOIN(zn_cpu_kernels, ZN_ISA) = {.run = {ZN_KERNELS(ENTRY)}};
+double ZN_K(fma_chains)(float *x, int64_t n);
+
+const struct zn_cpu_kernels ZN_JOIN(zn_cpu_kernels, ZN_ISA) = {.run = {ZN_KERNELS(ENTRY)}, .fma_chains = ZN_K(fma_chains)};
