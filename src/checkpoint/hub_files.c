@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "formats/card.h"
 
 /* The largest tokenizers have files of some tens of megabytes. */
 enum { MAX_FILE_BYTES = 256 * 1024 * 1024, MAX_CONFIG_BYTES = 16 * 1024 * 1024 };
@@ -20,6 +21,7 @@ static const char *const DTYPE_KEYS[] = {"dtype", "torch_dtype"};
 
 struct zn_hub_files {
     char *config_path;
+    char *name, *license; /* of its card; name NULL: none */
     char *data[N_NAMES]; /* NULL: not there, or not held */
     size_t n_bytes[N_NAMES];
     bool for_writing;
@@ -82,6 +84,10 @@ zn_status zn_hub_files_open(const char *folder, bool for_writing, zn_hub_files *
     for (int i = 0; i < N_NAMES && status == ZN_OK; i++)
         status = read_file(f, folder, i);
     if (status == ZN_OK)
+        status = zn_card_name(folder, &f->name);
+    if (status == ZN_OK)
+        status = zn_card_license(folder, &f->license);
+    if (status == ZN_OK)
         status = check_config(f);
     if (status != ZN_OK) {
         zn_hub_files_close(f);
@@ -97,6 +103,8 @@ void zn_hub_files_close(zn_hub_files *f)
         return;
     for (int i = 0; i < N_NAMES; i++)
         free(f->data[i]);
+    free(f->name);
+    free(f->license);
     free(f->config_path);
     free(f);
 }
@@ -112,6 +120,16 @@ size_t zn_hub_files_bytes(const zn_hub_files *f)
 zn_status zn_hub_files_config(const zn_hub_files *f, zn_json **config)
 {
     return zn_json_load_buffer(f->data[CONFIG], f->n_bytes[CONFIG], f->config_path, config);
+}
+
+const char *zn_hub_files_name(const zn_hub_files *f)
+{
+    return f->name;
+}
+
+const char *zn_hub_files_license(const zn_hub_files *f)
+{
+    return f->license;
 }
 
 static zn_status write_file(const char *folder, const char *name, const void *data, size_t n_bytes)

@@ -23,6 +23,11 @@ size_t zn_hub_files_bytes(const zn_hub_files *files);
 /* config.json as it was read. The caller destroys it. */
 zn_status zn_hub_files_config(const zn_hub_files *files, zn_json **config);
 
+/* What a card of a model made from this one says of it (formats/card.h): its name on the hub, NULL for none, and the lines of its
+ * licence. Borrowed. */
+const char *zn_hub_files_name(const zn_hub_files *files);
+const char *zn_hub_files_license(const zn_hub_files *files);
+
 /* Writes them to a folder that is there; config.json says the dtype that the weights have now. Only where they were
  * opened for writing. Blocks. */
 zn_status zn_hub_files_write(const zn_hub_files *files, const char *folder, zn_dtype dtype);

@@ -41,7 +41,6 @@ static const struct zn_option flags[] = {
     NOT_BUILT("--eval-split", DOUBLE), NOT_BUILT("--early-stop", INT), NOT_BUILT("--objective", STRING), NOT_BUILT("--dpo-beta", DOUBLE),
     NOT_BUILT("--base-quantize", STRING), NOT_BUILT("--muon-scale", STRING), NOT_BUILT("--tensor-parallel", INT),
     NOT_BUILT("--sequence-parallel", INT), NOT_BUILT("--partition-activations", FLAG), NOT_BUILT("--device-memory-limit", SIZE),
-    NOT_BUILT("--no-card", FLAG),
 };
 
 static zn_status fill(struct zn_options *options, void *target)

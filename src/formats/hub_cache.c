@@ -29,8 +29,7 @@ static bool is_name_part(const char *text, size_t n)
     return true;
 }
 
-/* "ORG/NAME", or "NAME" of the first models. */
-static bool is_hub_name(const char *text)
+bool zn_hub_is_name(const char *text)
 {
     const char *slash = strchr(text, '/');
     return slash ? is_name_part(text, (size_t)(slash - text)) && is_name_part(slash + 1, strlen(slash + 1))
@@ -168,7 +167,7 @@ zn_status zn_hub_cache_find(const char *model, char **folder)
     *folder = NULL;
     if (zn_file_exists(model))
         return fail_file(model);
-    if (zn_folder_exists(model) || !is_hub_name(model))
+    if (zn_folder_exists(model) || !zn_hub_is_name(model))
         return ZN_OK;
     ZN_TRY(cache_folder(&cache));
     zn_status status = cache ? model_folder(cache, model, &models) : ZN_OK;

@@ -2,7 +2,12 @@
 #ifndef ZN_FORMATS_HUB_CACHE_H
 #define ZN_FORMATS_HUB_CACHE_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
+
+/* Whether a model on the hub may be called so: "ORG/NAME", or "NAME" as the first ones. */
+bool zn_hub_is_name(const char *text);
 
 /* Sets *folder to the snapshot of "ORG/NAME" that the cache has as its main revision (the caller frees it), or to NULL where
  * `model` is to be taken as it is: it is a folder, or no such name. A name that is not in the cache is an error that says how it

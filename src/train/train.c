@@ -157,6 +157,7 @@ static void report_step(struct training *t, struct zn_step_report *report)
     measure_memory(t, report);
     write_log(t, report);
     zn_summary_step(&t->summary, report);
+    zn_card_step(&t->card, report);
     if (t->run.listener.step)
         t->run.listener.step(t->run.listener.self, report);
 }
@@ -171,6 +172,7 @@ static zn_status evaluate_at_start(struct training *t)
     if (t->failure != ZN_OK)
         return stop_early(t, 0);
     write_log(t, &report);
+    zn_card_step(&t->card, &report);
     if (t->run.listener.step)
         t->run.listener.step(t->run.listener.self, &report);
     return ZN_OK;
@@ -304,9 +306,17 @@ static void tell_summary(struct training *t)
     zn_text_fini(&text);
 }
 
+/* Rank 0. It is no reason to fail a run that has its model, either. */
+static void write_card(const struct training *t)
+{
+    if (zn_comm_rank(t->run.comm) == 0 && zn_card_write(&t->card, &t->run, &t->settings) != ZN_OK)
+        zn_run_note(&t->run, "no model card: %s", zn_error_message());
+}
+
 /* Everything is written; what went wrong on the way is told, alike on every rank. */
 static zn_status end_run(struct training *t)
 {
+    write_card(t);
     if (t->run.listener.end)
         t->run.listener.end(t->run.listener.self, t->settings.output);
     tell_summary(t);

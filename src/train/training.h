@@ -3,6 +3,7 @@
 #define ZN_TRAIN_TRAINING_H
 
 #include "train/batch.h"
+#include "train/card.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
 #include "train/order.h"
@@ -29,6 +30,7 @@ struct training {
     zn_metrics *metrics;
     zn_saving *saving;
     struct zn_summary summary;
+    struct zn_card card;
     int64_t n_skipped; /* steps skipped in a row */
     int64_t n_updated; /* steps of this run that were not skipped */
     uint64_t model_bytes; /* of the model that is written */

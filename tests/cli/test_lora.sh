@@ -71,7 +71,7 @@ nvme=(--stage 3 --offload-param nvme --offload-optimizer nvme --offload-gradient
 model=$data/gpt2
 run gpt2 "${lora[@]}" --steps 4
 files=$(ls gpt2 | tr '\n' ' ')
-[ "$files" = "adapter_config.json adapter_model.safetensors metrics.jsonl run.json summary.txt tensorboard " ] || fail "gpt2 holds $files"
+[ "$files" = "README.md adapter_config.json adapter_model.safetensors metrics.jsonl run.json summary.txt tensorboard " ] || fail "gpt2 holds $files"
 grep -q '"fan_in_fan_out": true' gpt2/adapter_config.json || fail "gpt2: fan_in_fan_out is not true"
 grep -q '"target_modules": \["c_attn", "c_proj", "c_fc"\]' gpt2/adapter_config.json || fail "gpt2: $(grep target gpt2/adapter_config.json)"
 grep -q '"lora_alpha": 8,' gpt2/adapter_config.json || fail "gpt2: alpha is not twice the rank"
