@@ -6,15 +6,23 @@
 #include "base/json_text.h"
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/doctor_drives.h"
 #include "cli/doctor_facts.h"
 #include "cli/doctor_mpi.h"
 #include "plan/calibrate_machine.h"
 
 struct doctor_flags {
+    struct zn_words nvme_path;
     bool json, measure;
 };
 
 static const struct zn_option flags[] = {
+    {.name = "--nvme-path",
+     .kind = ZN_OPTION_LIST,
+     .offset = offsetof(struct doctor_flags, nvme_path),
+     .value = "DIR",
+     .otherwise = "the current folder, and every drive mounted that may be written to",
+     .help = "Folders whose drives to look at, as `zinc train` takes them."},
     {.name = "--json",
      .kind = ZN_OPTION_FLAG,
      .offset = offsetof(struct doctor_flags, json),
@@ -22,15 +30,15 @@ static const struct zn_option flags[] = {
     {.name = "--measure",
      .kind = ZN_OPTION_FLAG,
      .offset = offsetof(struct doctor_flags, measure),
-     .help = "Measure matrix products and memory, for `zinc plan`; some seconds.",
+     .help = "Measure products and memory, for `zinc plan`, and the drives; some seconds.",
      .more = "Products in each precision, the other kernels of training, memory, copies and sums between ranks, and, beside computing, "
-             "the drive below the current folder; best on a quiet machine."},
+             "the drive below the current folder; then what each drive reads and writes. Best on a quiet machine."},
 };
 
 static const struct zn_command command = {
     .name = "zinc doctor",
     .summary = "what this machine has, and what each backend found",
-    .usage = "[--measure] [--json]",
+    .usage = "[--measure] [--nvme-path DIR…] [--json]",
     .example = "zinc doctor",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
@@ -79,17 +87,15 @@ static void print_machine(const struct doctor_facts *f)
     line("huge pages", m->huge_pages);
 }
 
-static void print_text(const struct doctor_facts *f)
+static void print_text(const struct doctor_facts *f, const struct doctor_drives *drives)
 {
-    char free_bytes[ZN_SIZE_TEXT];
     printf("%-14s %s (%s)\n", "zinc", zn_version(), f->compiler);
     print_machine(f);
     for (int i = 0; i < DOCTOR_N_BACKENDS; i++)
         printf("%-14s %s: %s\n", i ? "" : "backends", f->backend[i].name, f->backend[i].state);
     line("mpi", f->mpi);
     printf("%-14s -n: %s\n", "", f->ranks_text);
-    printf("%-14s %s: %s, %s free, O_DIRECT %s\n", "disk", f->disk_folder, f->disk_type,
-           zn_size_text(f->disk_free, free_bytes), f->disk_direct ? "works" : "does not work");
+    doctor_drives_print(drives);
 }
 
 static void print_measured(const struct zn_cluster *c, const char *path)
@@ -167,7 +173,7 @@ static void put_measured(const struct zn_cluster *c, const char *path)
     printf("}");
 }
 
-static void print_json(const struct doctor_facts *f)
+static void print_json(const struct doctor_facts *f, const struct doctor_drives *drives)
 {
     printf("{");
     put_text("version", zn_version());
@@ -187,23 +193,21 @@ static void print_json(const struct doctor_facts *f)
     put_text("version", f->mpi);
     printf(",\"starts_ranks\":%s,", f->starts_ranks ? "true" : "false");
     put_text("said", f->ranks_text);
-    printf("},\"disk\":{");
-    put_text("folder", f->disk_folder);
-    printf(",");
-    put_text("type", f->disk_type);
-    printf(",\"free\":%zu,\"direct\":%s}", f->disk_free, f->disk_direct ? "true" : "false");
+    printf("},\"drives\":");
+    doctor_drives_put(drives);
 }
 
 /* What --measure found, or NULL. */
-static void print_all(const struct doctor_facts *f, const struct zn_cluster *measured, const char *path, bool json)
+static void print_all(const struct doctor_facts *f, const struct doctor_drives *drives, const struct zn_cluster *measured,
+                      const char *path, bool json)
 {
     if (!json) {
-        print_text(f);
+        print_text(f, drives);
         if (measured)
             print_measured(measured, path);
         return;
     }
-    print_json(f);
+    print_json(f, drives);
     if (measured)
         put_measured(measured, path);
     printf("}\n");
@@ -212,14 +216,16 @@ static void print_all(const struct doctor_facts *f, const struct zn_cluster *mea
 static zn_status run(const struct doctor_flags *given)
 {
     struct doctor_facts facts;
+    struct doctor_drives drives;
     struct zn_cluster measured;
     char *path = NULL;
     ZN_TRY(doctor_facts_read(&facts));
+    ZN_TRY(doctor_drives_read(&given->nvme_path, given->measure, &drives));
     if (given->measure) {
         ZN_TRY(zn_calibration_save(&measured));
         ZN_TRY(zn_calibration_path(&path));
     }
-    print_all(&facts, given->measure ? &measured : NULL, path, given->json);
+    print_all(&facts, &drives, given->measure ? &measured : NULL, path, given->json);
     free(path);
     return fflush(stdout) == 0 ? ZN_OK : zn_fail(ZN_ERR_IO, "cannot write to standard output");
 }

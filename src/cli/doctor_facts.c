@@ -1,17 +1,14 @@
 /* What this machine has, and what each backend found. */
 #include "cli/doctor_facts.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "cli/doctor_mpi.h"
 #include "comm/comm.h"
 #include "device/cpu/cpu.h"
+#include "device/opencl/opencl.h"
 
 static zn_status read_isas(struct doctor_facts *f)
 {
@@ -45,65 +42,36 @@ static void read_binding(struct doctor_facts *f)
     zn_topology_destroy(topology);
 }
 
+/* ---- Backends: found, or what would make each work ---- */
+
+static void tell_opencl(char *text, size_t size)
+{
+    static const char state[] = "not in this build; --device cpu computes on the processor";
+    struct zn_opencl_info infos[ZN_OPENCL_MAX_DEVICES];
+    int n = 0;
+    if (zn_opencl_list(infos, &n) != ZN_OK)
+        snprintf(text, size, "%s (%s)", state, zn_error_message());
+    else if (n == 0)
+        snprintf(text, size, "%s (no device: install its driver, for the processor Debian's pocl-opencl-icd)", state);
+    else
+        snprintf(text, size, "%s (OpenCL has %s%s%s)", state, infos[0].name, infos[0].missing[0] ? ": " : "", infos[0].missing);
+}
+
+static void tell_cuda(char *text, size_t size)
+{
+    bool has_driver = access("/proc/driver/nvidia/version", R_OK) == 0;
+    snprintf(text, size, "not in this build; --device cpu computes on the processor (%s)",
+             has_driver ? "NVIDIA's driver is loaded" : "and no driver of NVIDIA is loaded here");
+}
+
 static void read_backends(struct doctor_facts *f)
 {
-    static const char *const table[DOCTOR_N_BACKENDS][2] = {
-        {"cpu", "found"},
-        {"opencl", "not in this build; --device cpu computes on the processor"},
-        {"cuda", "not in this build; --device cpu computes on the processor"},
-    };
-    for (int i = 0; i < DOCTOR_N_BACKENDS; i++) {
-        f->backend[i].name = table[i][0];
-        f->backend[i].state = table[i][1];
-    }
-}
-
-static void disk_type(long magic, char text[32])
-{
-    static const struct {
-        long magic;
-        const char *name;
-    } types[] = {
-        {0xef53, "ext4"},        {0x58465342, "xfs"},  {0x9123683e, "btrfs"}, {0x01021994, "tmpfs"},
-        {0x794c7630, "overlay"}, {0x6969, "nfs"},      {0x2fc12fc1, "zfs"},   {0xf2f52010, "f2fs"},
-        {0x0bd00bd0, "lustre"},  {0x65735546, "fuse"}, {0x01021997, "9p"},    {0xff534d42, "cifs"},
-    };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (types[i].magic == magic) {
-            snprintf(text, 32, "%s", types[i].name);
-            return;
-        }
-    }
-    snprintf(text, 32, "type 0x%lx", (unsigned long)magic);
-}
-
-/* Writes one aligned block past the page cache into a file without a name. */
-static bool direct_works(void)
-{
-    enum { BLOCK = 4096 };
-    bool works = false;
-    void *block = NULL;
-    int file = open(".", O_TMPFILE | O_WRONLY | O_DIRECT | O_CLOEXEC, 0600);
-    if (file < 0)
-        return false;
-    if (posix_memalign(&block, BLOCK, BLOCK) == 0) {
-        memset(block, 0, BLOCK);
-        works = pwrite(file, block, BLOCK, 0) == BLOCK;
-    }
-    free(block);
-    close(file);
-    return works;
-}
-
-static zn_status read_disk(struct doctor_facts *f)
-{
-    struct statfs s;
-    if (!getcwd(f->disk_folder, sizeof f->disk_folder) || statfs(".", &s) != 0)
-        return zn_fail(ZN_ERR_IO, "the current folder: %s", strerror(errno));
-    disk_type((long)s.f_type, f->disk_type);
-    f->disk_free = (size_t)s.f_bavail * (size_t)s.f_bsize;
-    f->disk_direct = direct_works();
-    return ZN_OK;
+    static const char *const names[DOCTOR_N_BACKENDS] = {"cpu", "opencl", "cuda"};
+    for (int i = 0; i < DOCTOR_N_BACKENDS; i++)
+        f->backend[i].name = names[i];
+    snprintf(f->backend[0].state, sizeof f->backend[0].state, "found");
+    tell_opencl(f->backend[1].state, sizeof f->backend[1].state);
+    tell_cuda(f->backend[2].state, sizeof f->backend[2].state);
 }
 
 zn_status doctor_facts_read(struct doctor_facts *facts)
@@ -120,5 +88,5 @@ zn_status doctor_facts_read(struct doctor_facts *facts)
     read_backends(facts);
     zn_comm_mpi_version(facts->mpi, sizeof facts->mpi);
     facts->starts_ranks = doctor_try_ranks(facts->ranks_text, sizeof facts->ranks_text);
-    return read_disk(facts);
+    return ZN_OK;
 }

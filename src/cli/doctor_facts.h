@@ -29,19 +29,13 @@ struct doctor_facts {
 
     struct {
         const char *name;
-        const char *state; /* "found", or what would make it work */
+        char state[512]; /* "found", or what would make it work */
     } backend[DOCTOR_N_BACKENDS];
-
 
     const char *compiler;
     char mpi[160];        /* implementation and version */
     bool starts_ranks;    /* -n works */
     char ranks_text[512]; /* so, or why not */
-
-    char disk_folder[1024];
-    char disk_type[32];
-    size_t disk_free;
-    bool disk_direct; /* O_DIRECT writes work */
 };
 
 zn_status doctor_facts_read(struct doctor_facts *facts);

@@ -2,6 +2,8 @@
 #include "plan/calibrate_drive.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/median.h"
@@ -19,36 +21,39 @@ struct pass {
     zn_event done[WINDOW];
 };
 
-/* Every request has a part of the space of its own; every other one reads, but in a pass that fills it. */
-static zn_status ask(struct pass *p, size_t i, bool fills)
+/* What the requests of a pass do; of a mixed one every other reads. */
+typedef enum pass_kind { PASS_WRITES, PASS_READS, PASS_MIXED } pass_kind;
+
+/* Every request has a part of the space of its own. */
+static zn_status ask(struct pass *p, size_t i, pass_kind kind)
 {
     unsigned char *memory = p->memory + i % WINDOW * REQUEST_BYTES;
     zn_event *done = &p->done[i % WINDOW];
     zn_event_reset(done);
-    if (fills || i % 2)
+    if (kind == PASS_WRITES || (kind == PASS_MIXED && i % 2))
         return zn_storage_write(p->storage, i * REQUEST_BYTES, zn_extent_of(memory, REQUEST_BYTES), REQUEST_BYTES, NULL, done);
     return zn_storage_read(p->storage, i * REQUEST_BYTES, zn_extent_of(memory, REQUEST_BYTES), REQUEST_BYTES, NULL, done);
 }
 
-static zn_status run_pass(struct pass *p, bool fills)
+static zn_status run_pass(struct pass *p, pass_kind kind)
 {
     size_t n = SPACE_BYTES / REQUEST_BYTES;
     for (size_t i = 0; i < n + WINDOW; i++) {
         if (i >= WINDOW)
             ZN_TRY(zn_event_wait(&p->done[i % WINDOW], p->clock));
         if (i < n)
-            ZN_TRY(ask(p, i, fills));
+            ZN_TRY(ask(p, i, kind));
     }
     return ZN_OK;
 }
 
-static zn_status measure(struct pass *p, double *rate)
+/* Over a space that has been written once. */
+static zn_status measure(struct pass *p, pass_kind kind, double *rate)
 {
     double seconds[N_PASSES];
-    ZN_TRY(run_pass(p, true));
     for (int i = 0; i < N_PASSES; i++) {
         double start = zn_clock_now(p->clock);
-        ZN_TRY(run_pass(p, false));
+        ZN_TRY(run_pass(p, kind));
         seconds[i] = zn_clock_now(p->clock) - start;
     }
     double usual = zn_median(seconds, N_PASSES);
@@ -76,31 +81,65 @@ static zn_status measure_beside(struct pass *p, const struct drive_work *work, d
     ZN_TRY(zn_stream_create_thread(p->clock, &stream));
     zn_status status = zn_stream_submit(stream, &(struct zn_task){.run = work_on, .arg = &worker});
     if (status == ZN_OK)
-        status = measure(p, rate);
+        status = run_pass(p, PASS_WRITES);
+    if (status == ZN_OK)
+        status = measure(p, PASS_MIXED, rate);
     atomic_store(&worker.ends, true);
     zn_status worked = zn_stream_synchronize(stream);
     zn_stream_destroy(stream);
     return status == ZN_OK ? worked : status;
 }
 
+static zn_status open_pass(struct pass *p, const char *folder)
+{
+    const struct zn_storage_options options = {.paths = &folder, .n_paths = 1, .n_bytes = SPACE_BYTES};
+    ZN_TRY(zn_storage_create_files(&options, &p->storage));
+    for (int i = 0; i < WINDOW; i++)
+        zn_event_init(&p->done[i]);
+    return ZN_OK;
+}
+
+static void close_pass(struct pass *p)
+{
+    zn_storage_destroy(p->storage);
+    for (int i = 0; i < WINDOW; i++)
+        zn_event_fini(&p->done[i]);
+}
+
 zn_status drive_measure(zn_clock *clock, unsigned char *memory, const struct drive_work *work, double *rate,
                         size_t *free_bytes)
 {
-    static const char *const here[] = {"."};
     struct pass p = {.clock = clock, .memory = memory};
     struct statvfs disk;
     *rate = 0;
     *free_bytes = 0;
-    if (zn_storage_create_files(&(struct zn_storage_options){.paths = here, .n_paths = 1, .n_bytes = SPACE_BYTES},
-                                &p.storage) != ZN_OK)
+    if (open_pass(&p, ".") != ZN_OK)
         return ZN_OK;
-    for (int i = 0; i < WINDOW; i++)
-        zn_event_init(&p.done[i]);
     zn_status status = measure_beside(&p, work, rate);
-    zn_storage_destroy(p.storage);
-    for (int i = 0; i < WINDOW; i++)
-        zn_event_fini(&p.done[i]);
+    close_pass(&p);
     if (status == ZN_OK && statvfs(".", &disk) == 0)
         *free_bytes = (size_t)disk.f_bavail * (size_t)disk.f_frsize;
+    return status;
+}
+
+zn_status drive_measure_alone(zn_clock *clock, const char *folder, double *read_rate, double *write_rate)
+{
+    struct pass p = {.clock = clock};
+    void *memory;
+    ZN_TRY(open_pass(&p, folder));
+    zn_status status = posix_memalign(&memory, ZN_STORAGE_ALIGNMENT, DRIVE_MEMORY_BYTES) == 0
+                           ? ZN_OK
+                           : zn_fail(ZN_ERR_MEMORY, "no memory to measure a drive with");
+    if (status == ZN_OK) {
+        memset(memory, 1, DRIVE_MEMORY_BYTES);
+        p.memory = memory;
+        status = run_pass(&p, PASS_WRITES);
+        if (status == ZN_OK)
+            status = measure(&p, PASS_WRITES, write_rate);
+        if (status == ZN_OK)
+            status = measure(&p, PASS_READS, read_rate);
+    }
+    close_pass(&p);
+    free(p.memory);
     return status;
 }

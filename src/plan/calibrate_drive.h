@@ -1,4 +1,4 @@
-/* The drive below the current folder, measured as offload uses it: beside computing. */
+/* Drives, measured with the storage that offload uses: that below the current folder beside computing, any by itself. */
 #ifndef ZN_PLAN_THIS_DRIVE_H
 #define ZN_PLAN_THIS_DRIVE_H
 
@@ -21,5 +21,9 @@ struct drive_work {
  * room. Blocks for a second or so. */
 zn_status drive_measure(zn_clock *clock, unsigned char *memory, const struct drive_work *work, double *rate,
                         size_t *free_bytes);
+
+/* Bytes a second of several large requests at once on the drive below a folder. Fails where swap could not be there, with the cause.
+ * Blocks for a second or so. */
+zn_status drive_measure_alone(zn_clock *clock, const char *folder, double *read_rate, double *write_rate);
 
 #endif

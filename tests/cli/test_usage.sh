@@ -117,7 +117,7 @@ machine = doctor["machine"]
 assert machine["cores"] >= 1 and machine["memory_available"] <= machine["memory_limit"], machine
 assert machine["isa"]["plain"] is True and machine["isa"][machine["isa_used"]], machine
 assert doctor["backends"]["cpu"] == "found", doctor
-assert isinstance(doctor["disk"]["direct"], bool), doctor
+assert isinstance(doctor["drives"][0]["direct"], bool), doctor
 PYTHON
 
 # A full disk is a failure, not a success with nothing written.

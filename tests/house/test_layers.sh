@@ -40,7 +40,7 @@ read_headers()
 
 # What C17, POSIX and Linux bring; anything else in <> must be in the second table.
 system_headers='assert ctype errno float inttypes limits locale math signal stdalign stdarg stdatomic
-stdbool stddef stdint stdio stdlib stdnoreturn string strings tgmath threads time uchar wchar langinfo dirent
+stdbool stddef stdint stdio stdlib stdnoreturn string strings tgmath threads time uchar wchar langinfo dirent mntent
 dlfcn fcntl fnmatch ftw getopt glob libgen malloc poll pthread sched semaphore spawn termios unistd features'
 
 # check ROOT: prints each include that is not allowed.
