@@ -8,7 +8,7 @@ set -eu
 build_packages="build-essential cmake ninja-build pkg-config libjansson-dev libcmocka-dev
     libpcre2-dev libutf8proc-dev libxxhash-dev liburing-dev libhwloc-dev libyaml-dev libedit-dev libopenmpi-dev openmpi-bin"
 test_packages="clang libomp-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user python3 python3-venv python3-pip iproute2 fio
-    man-db tmux chromium bible-kjv bible-kjv-text pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers oclgrind"
+    man-db tmux chromium slurm-wlm munge bible-kjv bible-kjv-text pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers oclgrind"
 
 check_only=false
 case "${1-}" in
