@@ -54,12 +54,16 @@ struct zn_state_sizes zn_checkpoint_states(const zn_model *model, const struct z
         int64_t n = model->module->params[i].n_elements;
         if (style->dtype != ZN_F32)
             add_tensor(&sizes, n, ZN_F32);
+        bool by_matrix = zn_optimizer_is_by_matrix(o->optimizer) &&
+                         zn_param_is_hidden_matrix(&model->module->params[i], model->module->n_segments);
         if (o->frozen && o->frozen[i])
             continue;
         if (o->delay_after >= 0)
             add_tensor(&sizes, n, ZN_F32);
         for (int k = 0; k < o->optimizer->n_states; k++) {
             const struct zn_optimizer_state *s = &o->optimizer->state[k];
+            if (!zn_optimizer_keeps(s, by_matrix))
+                continue;
             add_tensor(&sizes, n, s->type);
             if (s->block)
                 add_tensor(&sizes, zn_state_values(n, s->block), ZN_F32);

@@ -34,7 +34,7 @@ int64_t zn_model_n_written(const zn_model *model)
 bool zn_adapter_module(const zn_model *model, const zn_param *p, char module[ZN_PARAM_NAME])
 {
     size_t n = strlen(p->name), end = sizeof WEIGHT - 1;
-    bool is_linear = p->ndim == 2 && p->segment > 0 && p->segment < model->module->n_segments - 1 && !zn_is_adapter(p);
+    bool is_linear = zn_param_is_hidden_matrix(p, model->module->n_segments) && !zn_is_adapter(p);
     if (!is_linear || n <= end || strcmp(p->name + n - end, WEIGHT) != 0)
         return false;
     snprintf(module, ZN_PARAM_NAME, "%.*s", (int)(n - end), p->name);

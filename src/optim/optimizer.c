@@ -5,11 +5,13 @@
 
 #include "tensor/sums.h"
 
-size_t zn_optimizer_bytes(const zn_optimizer *o, int64_t n_elements)
+size_t zn_optimizer_bytes(const zn_optimizer *o, bool by_matrix, int64_t n_elements)
 {
     size_t n_bytes = 0, n = (size_t)n_elements;
     for (int i = 0; i < o->n_states; i++) {
         size_t block = (size_t)o->state[i].block;
+        if (!zn_optimizer_keeps(&o->state[i], by_matrix))
+            continue;
         n_bytes += n * zn_dtype_bytes(o->state[i].type) + (block ? n / block * sizeof(float) : 0);
     }
     return n_bytes;
@@ -53,8 +55,8 @@ zn_status zn_optimizer_check(const zn_optimizer *o)
 {
     if (!o)
         return zn_fail(ZN_ERR_INTERNAL, "an engine is to train without an optimizer");
-    if (o->granularity != ZN_BY_ELEMENT)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "optimizer %s: updates by matrix are not supported", o->title);
+    if (o->granularity == ZN_BY_MATRIX && !(o->prepare && o->work_bytes && o->transform && o->apply))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "optimizer %s: does not have all that updates by matrix need", o->title);
     if (o->n_states < 0 || o->n_states > ZN_MAX_OPTIMIZER_STATES)
         return zn_fail(ZN_ERR_UNSUPPORTED, "optimizer %s: has %d states, at most %d are supported", o->title, o->n_states,
                        ZN_MAX_OPTIMIZER_STATES);

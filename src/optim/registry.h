@@ -11,7 +11,8 @@
     X(lion, "lion") BETWEEN                                                                        \
     X(adagrad, "adagrad") BETWEEN                                                                  \
     X(adamw8bit, "adamw8bit") BETWEEN                                                              \
-    X(adamw_bf16, "adamw-bf16")
+    X(adamw_bf16, "adamw-bf16") BETWEEN                                                            \
+    X(muon, "muon")
 
 #define ZN_OPTIMIZER_EXTERN(name, typed) extern const zn_optimizer zn_optimizer_##name;
 ZN_OPTIMIZERS(ZN_OPTIMIZER_EXTERN, )

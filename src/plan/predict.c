@@ -115,7 +115,8 @@ bool zn_plan_may_fit(const struct zn_plan_setup *s)
     const struct zn_engine_options *o = &s->engine;
     double n = (double)zn_model_n_elements(s->model), n_sharded = n / s->n_ranks;
     double master = o->type == ZN_F32 ? 0 : 4;
-    double states = o->optimizer ? (double)zn_optimizer_bytes(o->optimizer, ZN_SUM_ELEMENTS) / ZN_SUM_ELEMENTS : 0;
+    bool by_matrix = zn_optimizer_is_by_matrix(o->optimizer); /* what its matrices have is the least */
+    double states = o->optimizer ? (double)zn_optimizer_bytes(o->optimizer, by_matrix, ZN_SUM_ELEMENTS) / ZN_SUM_ELEMENTS : 0;
     struct zn_prediction least = {.reserved = reserved(s)};
     least.tier[o->offload.parameters] += (size_t)((o->stage == 3 ? n_sharded : n) * (double)zn_dtype_bytes(o->type));
     if (o->trains && !o->frozen)

@@ -31,6 +31,9 @@ typedef enum zn_buffer_id {
     ZN_BUFFER_SUMS,              /* of losses */
     ZN_BUFFER_SQUARES,           /* of gradients, by part */
     ZN_BUFFER_PARTIAL_SUMS,
+    ZN_BUFFER_DIRECTIONS,        /* of own elements that are updated by matrix */
+    ZN_BUFFER_MATRICES,          /* … of all ranks: whole matrices */
+    ZN_BUFFER_MATRIX_WORK,
     ZN_BUFFER_OFFLOAD_PACKED,    /* gradients that leave a discrete device, rounded */
     ZN_BUFFER_OFFLOAD_ARRIVED,   /* … in the host's memory */
     ZN_BUFFER_OFFLOAD_WIDENED,

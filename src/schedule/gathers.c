@@ -48,7 +48,10 @@ zn_status zn_gathers_use(zn_gathers *t, int unit, int member, bool turn)
 /* Of the joined units that are needed. */
 static size_t bytes_of(const size_t *n_bytes, int unit, unsigned char members)
 {
-    return (members & 1 ? n_bytes[unit] : 0) + (members & 2 ? n_bytes[unit + 1] : 0);
+    size_t sum = 0;
+    for (int i = 0; members >> i; i++)
+        sum += members >> i & 1 ? n_bytes[unit + i] : 0;
+    return sum;
 }
 
 static size_t bytes_of_gather(const size_t *n_bytes, const struct zn_gather_plan *g)

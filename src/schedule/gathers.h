@@ -16,7 +16,7 @@
 
 struct zn_gather_plan {
     int unit;                /* the first of those that are joined */
-    unsigned char members;   /* which of them its uses need: bit 0 the first, bit 1 the next */
+    unsigned char members;   /* which of them its uses need: bit 0 the first, bit 1 the next, … */
     int first_use, last_use; /* positions in the trace */
     int issue;               /* position at which it is submitted, ≤ first_use */
     size_t offset;           /* of its buffer in the region */
@@ -39,7 +39,7 @@ typedef struct zn_gathers {
 void zn_gathers_init(zn_gathers *trace);
 void zn_gathers_fini(zn_gathers *trace);
 
-/* Recording: a use of the unit, or of the one that is joined with it (member 1), merged with the one before when it is the same.
+/* Recording: a use of the unit, or of one that is joined with it (member 1, 2), merged with the one before when it is the same.
  * `turn` starts a new use all the same: the end of forward. */
 zn_status zn_gathers_use(zn_gathers *trace, int unit, int member, bool turn);
 

@@ -3,6 +3,7 @@
 
 #include "base/exact.h"
 #include "base/size.h"
+#include "schedule/matrices.h"
 
 enum { ALIGNMENT = 4096, STAGING_ELEMENTS = ZN_CHUNK_ELEMENTS /* a rank's piece when states are streamed out */ };
 
@@ -53,7 +54,7 @@ static void add_pipeline(zn_engine_plan *plan)
 {
     const struct zn_placement *p = &plan->placement;
     size_t n = ZN_CHUNK_ELEMENTS;
-    size_t states = plan->cached < zn_own_total(p, &plan->units) ? zn_swapped_bytes(p, ZN_CHUNK_ELEMENTS) : 0;
+    size_t states = plan->cached < zn_own_total(p, &plan->units) ? zn_swapped_most(p, &plan->units) : 0;
     size_t gradient = zn_is_swapped(&p->gradients) ? n * sizeof(float) : 0;
     add_buffer(plan, ZN_BUFFER_PIPELINE, "optimizer pipeline", ZN_TIER_HOST,
                ZN_PIPELINE_BUFFERS * (states + gradient + n * zn_passed_bytes(p, &plan->units)));
@@ -79,18 +80,31 @@ static void add_states(const struct zn_engine_options *o, zn_engine_plan *plan)
 {
     const struct zn_placement *p = &plan->placement;
     zn_tier tier = p->states.tier == ZN_TIER_NVME ? ZN_TIER_HOST : p->states.tier;
-    size_t n = (size_t)plan->cached;
     add(plan, ZN_BUFFER_SWAPPED_STATES, "optimizer states", ZN_TIER_NVME, ZN_KIND_OPTIMIZER,
         zn_swapped_total(p, &plan->units, plan->cached));
     if (p->has_master)
-        add(plan, ZN_BUFFER_MASTER, "master", tier, ZN_KIND_OPTIMIZER, n * sizeof(float));
+        add(plan, ZN_BUFFER_MASTER, "master", tier, ZN_KIND_OPTIMIZER, (size_t)plan->cached * sizeof(float));
     for (int i = 0; i < o->optimizer->n_states; i++) {
         const struct zn_optimizer_state *state = &o->optimizer->state[i];
+        size_t n = (size_t)zn_own_with_state(p, &plan->units, state, plan->cached);
         add(plan, (zn_buffer_id)(ZN_BUFFER_STATES + i), state->name, tier, ZN_KIND_OPTIMIZER, n * zn_dtype_bytes(state->type));
         if (state->block)
             add(plan, (zn_buffer_id)(ZN_BUFFER_SCALES + i), state->scales, tier, ZN_KIND_OPTIMIZER,
                 n / (size_t)state->block * sizeof(float));
     }
+}
+
+/* What updates by matrix work in. */
+static void add_matrices(zn_engine_plan *plan)
+{
+    const struct zn_placement *p = &plan->placement;
+    struct zn_matrices_sizes sizes = zn_matrices_measure(p, &plan->units);
+    zn_tier tier = p->states.tier == ZN_TIER_DEVICE ? ZN_TIER_DEVICE : ZN_TIER_HOST;
+    add_buffer(plan, ZN_BUFFER_DIRECTIONS, "directions of matrices", tier, sizes.directions);
+    share(plan, ZN_BUFFER_DIRECTIONS, sizes.gathered > 0);
+    add_buffer(plan, ZN_BUFFER_MATRICES, "gathered matrices", tier, sizes.gathered);
+    share(plan, ZN_BUFFER_MATRICES, true);
+    add_buffer(plan, ZN_BUFFER_MATRIX_WORK, "work on a matrix", tier, sizes.work);
 }
 
 /* Of trained units. */
@@ -228,6 +242,7 @@ zn_status layout_buffers(const struct zn_engine_options *o, const struct layout_
     if (o->trains) {
         add_gradients(plan);
         add_states(o, plan);
+        add_matrices(plan);
     }
     add_batch(o, plan);
     add_measured(plan, sizes);

@@ -32,7 +32,7 @@ zn_status gathers_of_trace(const struct zn_ground *g, const struct zn_pass_trace
 
 zn_status gather_pass_start(struct gather_pass *p, const struct zn_ground *ground, const zn_gathers *plan, struct zn_writer *writer)
 {
-    size_t n = 2 * (size_t)plan->n_gathers + 1;
+    size_t n = ZN_MAX_JOINED * (size_t)plan->n_gathers + 1;
     *p = (struct gather_pass){.ground = ground, .plan = plan, .writer = writer, .position = -1};
     p->gathered = calloc(n, sizeof *p->gathered);
     p->fetched = calloc(n, sizeof *p->fetched);
@@ -89,7 +89,7 @@ static bool next_member(const struct gather_pass *p, int g, struct member *m)
     const struct zn_ground *ground = p->ground;
     const struct zn_gather_plan *plan = &p->plan->gathers[g];
     if (m->unit < 0) {
-        *m = (struct member){.unit = plan->unit - 1, .index = 2 * g - 1, .offset = plan->offset, .fetch_offset = plan->fetch_offset};
+        *m = (struct member){.unit = plan->unit - 1, .index = ZN_MAX_JOINED * g - 1, .offset = plan->offset, .fetch_offset = plan->fetch_offset};
     } else {
         m->offset += zn_unit_bytes(unit_at(ground, m->unit));
         m->fetch_offset += partition_bytes(ground, m->unit);
@@ -97,8 +97,8 @@ static bool next_member(const struct gather_pass *p, int g, struct member *m)
     do {
         m->unit++;
         m->index++;
-    } while (m->unit < plan->unit + 2 && (!(plan->members & 1 << (m->unit - plan->unit)) || ground->persistent_at[m->unit] >= 0));
-    return m->unit < plan->unit + 2;
+    } while (m->unit < plan->unit + ZN_MAX_JOINED && (!(plan->members & 1 << (m->unit - plan->unit)) || ground->persistent_at[m->unit] >= 0));
+    return m->unit < plan->unit + ZN_MAX_JOINED;
 }
 
 static struct zn_span partition_in(const struct gather_pass *p, zn_buffer_id buffer, const struct member *m)

@@ -18,6 +18,22 @@ bool zn_placement_wants_host(const struct zn_engine_options *o)
     return o->trains && (o->is_discrete || o->in_backward || o->delay_after >= 0 || waits_for_drives(&o->offload));
 }
 
+/* The update of a matrix needs the gradients of all its tiles, and collectives that no other thread's may come between. */
+static zn_status check_by_matrix(const struct zn_engine_options *o)
+{
+    if (!o->trains || !zn_optimizer_is_by_matrix(o->optimizer))
+        return ZN_OK;
+    const char *name = o->optimizer->name;
+    if (o->in_backward)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer-in-backward: --optimizer %s updates whole matrices, after backward", name);
+    if (o->delay_after >= 0)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--delayed-update: --optimizer %s updates whole matrices, which cannot be a step late", name);
+    if (o->is_discrete)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer %s: updates of whole matrices are not built for devices with memory of their own",
+                       name);
+    return ZN_OK;
+}
+
 /* On a discrete device states are updated where they are: what an update reads and writes is on one side of the link. */
 static zn_status check(const struct zn_engine_options *o, int n_ranks)
 {
@@ -27,6 +43,7 @@ static zn_status check(const struct zn_engine_options *o, int n_ranks)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--reduce last: gradients that leave memory are summed every micro-batch");
     if (o->trains && o->in_backward && o->stage == 0 && n_ranks > 1)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
+    ZN_TRY(check_by_matrix(o));
     if (!o->is_discrete || !o->trains)
         return ZN_OK;
     bool away = off->optimizer != ZN_TIER_DEVICE;
@@ -120,15 +137,43 @@ int64_t zn_own_total(const struct zn_placement *p, const zn_units *units)
     return p->states.form == ZN_WHOLE ? units->n_trained : units->n_trained / p->n_ranks;
 }
 
-size_t zn_state_bytes(const struct zn_placement *p, int64_t n_elements)
+int64_t zn_own_first_of_state(const struct zn_placement *p, const struct zn_unit *unit, const struct zn_optimizer_state *state)
 {
-    return (p->optimizer ? zn_optimizer_bytes(p->optimizer, n_elements) : 0) +
+    int64_t first = state->of == ZN_OF_ALL ? unit->first : unit->first_of_kind;
+    return p->states.form == ZN_WHOLE ? first : first / p->n_ranks;
+}
+
+int64_t zn_own_with_state(const struct zn_placement *p, const zn_units *units, const struct zn_optimizer_state *state, int64_t end)
+{
+    int64_t sum = 0;
+    for (int u = 0; u < units->n_units; u++) {
+        const struct zn_unit *unit = &units->units[u];
+        int64_t n = zn_own_count(p, unit), before = end - zn_own_first(p, unit);
+        if (unit->is_trained && before > 0 && zn_optimizer_keeps(state, unit->by_matrix))
+            sum += n < before ? n : before;
+    }
+    return sum;
+}
+
+size_t zn_state_bytes(const struct zn_placement *p, const struct zn_unit *unit, int64_t n_elements)
+{
+    return (p->optimizer ? zn_optimizer_bytes(p->optimizer, unit->by_matrix, n_elements) : 0) +
            (p->has_master ? (size_t)n_elements * sizeof(float) : 0);
 }
 
-size_t zn_swapped_bytes(const struct zn_placement *p, int64_t n_elements)
+size_t zn_swapped_bytes(const struct zn_placement *p, const struct zn_unit *unit, int64_t n_elements)
 {
-    return zn_round_up(zn_state_bytes(p, n_elements), ZN_PARTITION_ALIGNMENT);
+    return zn_round_up(zn_state_bytes(p, unit, n_elements), ZN_PARTITION_ALIGNMENT);
+}
+
+size_t zn_swapped_most(const struct zn_placement *p, const zn_units *units)
+{
+    size_t most = 0;
+    for (int u = 0; u < units->n_units; u++) {
+        size_t n_bytes = units->units[u].is_trained ? zn_swapped_bytes(p, &units->units[u], ZN_CHUNK_ELEMENTS) : 0;
+        most = n_bytes > most ? n_bytes : most;
+    }
+    return most;
 }
 
 size_t zn_swapped_total(const struct zn_placement *p, const zn_units *units, int64_t first)
@@ -137,7 +182,7 @@ size_t zn_swapped_total(const struct zn_placement *p, const zn_units *units, int
     for (int u = 0; u < units->n_units; u++) {
         int64_t begin = zn_own_first(p, &units->units[u]), end = begin + zn_own_count(p, &units->units[u]);
         for (int64_t at = begin < first ? first : begin; units->units[u].is_trained && at < end; at += ZN_CHUNK_ELEMENTS)
-            n_bytes += zn_swapped_bytes(p, end - at < ZN_CHUNK_ELEMENTS ? end - at : ZN_CHUNK_ELEMENTS);
+            n_bytes += zn_swapped_bytes(p, &units->units[u], end - at < ZN_CHUNK_ELEMENTS ? end - at : ZN_CHUNK_ELEMENTS);
     }
     return n_bytes;
 }
@@ -146,15 +191,18 @@ int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units)
 {
     if (p->states.tier != ZN_TIER_NVME)
         return zn_own_total(p, units);
-    size_t row_bytes = zn_state_bytes(p, ZN_PART_ALIGNMENT);
-    int64_t most = row_bytes ? (int64_t)(p->host_cache / row_bytes) * ZN_PART_ALIGNMENT : INT64_MAX, cached = 0;
+    size_t left = p->host_cache;
+    int64_t cached = 0;
     for (int u = 0; u < units->n_units; u++) {
-        int64_t first = zn_own_first(p, &units->units[u]), end = first + zn_own_count(p, &units->units[u]);
-        if (!units->units[u].is_trained)
+        const struct zn_unit *unit = &units->units[u];
+        size_t row_bytes = zn_state_bytes(p, unit, ZN_PART_ALIGNMENT);
+        int64_t count = zn_own_count(p, unit), most = row_bytes ? (int64_t)(left / row_bytes) * ZN_PART_ALIGNMENT : count;
+        if (!unit->is_trained)
             continue;
-        if (end > most) /* whole chunks of the unit that has the border */
-            return first > most ? cached : first + (most - first) / ZN_CHUNK_ELEMENTS * ZN_CHUNK_ELEMENTS;
-        cached = end;
+        if (count > most) /* whole chunks of the unit that has the border */
+            return cached + most / ZN_CHUNK_ELEMENTS * ZN_CHUNK_ELEMENTS;
+        left -= zn_state_bytes(p, unit, count);
+        cached += count;
     }
     return cached;
 }

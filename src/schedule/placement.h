@@ -94,11 +94,17 @@ int64_t zn_own_first(const struct zn_placement *p, const struct zn_unit *unit);
 int64_t zn_own_count(const struct zn_placement *p, const struct zn_unit *unit);
 int64_t zn_own_total(const struct zn_placement *p, const zn_units *units);
 
-/* Bytes of the masters and optimizer states of so many own elements: a multiple of ZN_PART_ALIGNMENT. */
-size_t zn_state_bytes(const struct zn_placement *p, int64_t n_elements);
+/* Where the unit's own elements begin among those that have a state of the optimizer, and how many of the first `end` own elements
+ * of all units have it. */
+int64_t zn_own_first_of_state(const struct zn_placement *p, const struct zn_unit *unit, const struct zn_optimizer_state *state);
+int64_t zn_own_with_state(const struct zn_placement *p, const zn_units *units, const struct zn_optimizer_state *state, int64_t end);
 
-/* The same of a chunk where it is in the swap, and of all own elements from `first` on, which begins a chunk. */
-size_t zn_swapped_bytes(const struct zn_placement *p, int64_t n_elements);
+/* Bytes of the masters and optimizer states of so many own elements of a unit: a multiple of ZN_PART_ALIGNMENT. */
+size_t zn_state_bytes(const struct zn_placement *p, const struct zn_unit *unit, int64_t n_elements);
+
+/* The same of a chunk where it is in the swap, the most of any chunk, and of all own elements from `first` on, which begins a chunk. */
+size_t zn_swapped_bytes(const struct zn_placement *p, const struct zn_unit *unit, int64_t n_elements);
+size_t zn_swapped_most(const struct zn_placement *p, const zn_units *units);
 size_t zn_swapped_total(const struct zn_placement *p, const zn_units *units, int64_t first);
 
 /* Own elements whose optimizer states stay in memory: all of them, or the first chunks that the host cache has room for. */

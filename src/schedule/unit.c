@@ -46,9 +46,20 @@ static bool is_tiled(const zn_units *units, const zn_param *p)
     return units->tile_rows[p->index] < p->dims[0];
 }
 
-/* Elements that are laid out so far, of units that are trained and of frozen ones. */
+/* In what parameters of a unit are alike. */
+struct kind {
+    bool is_frozen, by_matrix;
+};
+
+static struct kind kind_of(const struct zn_units_options *o, const zn_param *p, int n_segments)
+{
+    bool frozen = is_frozen(o, p);
+    return (struct kind){frozen, !frozen && o->by_matrix && zn_param_is_hidden_matrix(p, n_segments)};
+}
+
+/* Elements that are laid out so far, of units that are trained and of frozen ones; and of trained ones by element and by matrix. */
 struct ends {
-    int64_t trained, frozen;
+    int64_t trained, frozen, of_kind[2];
 };
 
 static int64_t *end_of(struct ends *ends, bool is_frozen)
@@ -70,49 +81,60 @@ static void add_part(zn_units *units, const zn_param *p, int64_t first_row, int6
 }
 
 /* Ends the unit whose parts are those from first_part on. */
-static void end_unit(zn_units *units, int first_part, int64_t end, const struct zn_units_options *o, bool is_frozen,
+static void end_unit(zn_units *units, int first_part, int64_t end, const struct zn_units_options *o, struct kind kind,
                      struct ends *ends)
 {
     struct zn_unit *unit = &units->units[units->n_units++];
-    unit->type = type_of(o, is_frozen);
-    unit->is_trained = !is_frozen;
-    unit->first = *end_of(ends, is_frozen);
+    unit->type = type_of(o, kind.is_frozen);
+    unit->is_trained = !kind.is_frozen;
+    unit->by_matrix = kind.by_matrix;
+    unit->first = *end_of(ends, kind.is_frozen);
+    unit->first_of_kind = kind.is_frozen ? 0 : ends->of_kind[kind.by_matrix];
     unit->first_part = first_part;
     unit->n_parts = units->n_parts - first_part;
     size_t multiple = (size_t)units->n_ranks * (ZN_PARTITION_ALIGNMENT / zn_dtype_bytes(unit->type));
     unit->n_elements = (int64_t)zn_round_up((size_t)(end - unit->first), multiple);
     unit->partition = unit->n_elements / units->n_ranks;
-    *end_of(ends, is_frozen) += unit->n_elements;
+    *end_of(ends, kind.is_frozen) += unit->n_elements;
+    if (!kind.is_frozen)
+        ends->of_kind[kind.by_matrix] += unit->n_elements;
 }
 
-/* Those that stay whole, trained or frozen. */
-static void lay_out_whole(zn_units *units, const zn_param *const *params, int n_params, const struct zn_units_options *o, bool frozen,
+/* The parameters of one segment. */
+struct segment {
+    const zn_param *const *params;
+    int n_params, n_segments;
+};
+
+/* Those of one kind that stay whole. */
+static void lay_out_whole(zn_units *units, const struct segment *s, const struct zn_units_options *o, struct kind kind,
                           struct ends *ends)
 {
     int first_part = units->n_parts;
-    int64_t at = *end_of(ends, frozen);
-    for (int i = 0; i < n_params; i++) {
-        const zn_param *p = params[i];
-        if (is_tiled(units, p) || is_frozen(o, p) != frozen)
+    int64_t at = *end_of(ends, kind.is_frozen);
+    for (int i = 0; i < s->n_params; i++) {
+        const zn_param *p = s->params[i];
+        struct kind k = kind_of(o, p, s->n_segments);
+        if (is_tiled(units, p) || k.is_frozen != kind.is_frozen || k.by_matrix != kind.by_matrix)
             continue;
         units->first_part[p->index] = units->n_parts;
         add_part(units, p, 0, p->dims[0], &at);
     }
     if (units->n_parts > first_part)
-        end_unit(units, first_part, at, o, frozen, ends);
+        end_unit(units, first_part, at, o, kind, ends);
 }
 
-/* The parameters of one segment: first those that stay whole, in a unit of trained and one of frozen ones, then each tile. */
-static void lay_out_segment(zn_units *units, const zn_param *const *params, int n_params, const struct zn_units_options *o,
-                            struct ends *ends)
+/* First those that stay whole, in a unit for each kind, then each tile. */
+static void lay_out_segment(zn_units *units, const struct segment *s, const struct zn_units_options *o, struct ends *ends)
 {
     int n_units = units->n_units;
-    lay_out_whole(units, params, n_params, o, false, ends);
-    lay_out_whole(units, params, n_params, o, true, ends);
-    if (units->n_units - n_units == 2)
-        units->units[n_units].joins_next = true;
-    for (int i = 0; i < n_params; i++) {
-        const zn_param *p = params[i];
+    lay_out_whole(units, s, o, (struct kind){.by_matrix = true}, ends);
+    lay_out_whole(units, s, o, (struct kind){0}, ends);
+    lay_out_whole(units, s, o, (struct kind){.is_frozen = true}, ends);
+    for (int u = n_units; u < units->n_units - 1; u++)
+        units->units[u].joins_next = true;
+    for (int i = 0; i < s->n_params; i++) {
+        const zn_param *p = s->params[i];
         if (!is_tiled(units, p))
             continue;
         units->first_part[p->index] = units->n_parts;
@@ -121,7 +143,7 @@ static void lay_out_segment(zn_units *units, const zn_param *const *params, int 
             int first_part = units->n_parts;
             int64_t at = *end_of(ends, is_frozen(o, p));
             add_part(units, p, row, p->dims[0] - row < tile ? p->dims[0] - row : tile, &at);
-            end_unit(units, first_part, at, o, is_frozen(o, p), ends);
+            end_unit(units, first_part, at, o, kind_of(o, p, s->n_segments), ends);
         }
     }
 }
@@ -196,7 +218,7 @@ zn_status zn_units_init(zn_units *units, const struct zn_params *params, const s
     if (status == ZN_OK)
         status = sort_by_segment(params, &sorted, &first);
     for (int s = 0; s < params->n_segments && status == ZN_OK; s++)
-        lay_out_segment(units, sorted + first[s], first[s + 1] - first[s], options, &ends);
+        lay_out_segment(units, &(struct segment){sorted + first[s], first[s + 1] - first[s], params->n_segments}, options, &ends);
     if (status == ZN_OK)
         place_frozen(units, &ends);
     else

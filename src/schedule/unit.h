@@ -5,8 +5,9 @@
  * split into tiles, runs of its rows, each a unit of its own (ZeRO-Infinity's memory-centric
  * tiling). What a unit holds of a parameter is a part: the whole of it, or a tile.
  *
- * The parameters of a unit are alike: all are trained, or all are frozen, and all have one type. A frozen unit has no
- * gradient, no master and no optimizer states. So that these are without gaps, trained units come first among all elements.
+ * The parameters of a unit are alike: all are trained, or all are frozen, all have one type, and all are updated by matrix or by
+ * element. A frozen unit has no gradient, no master and no optimizer states. So that these are without gaps, trained units come
+ * first among all elements.
  *
  * Parts start, and partitions end, at multiples of ZN_PART_ALIGNMENT elements, so that the chunks in
  * which sums over elements are taken are the same whatever the ranks and the tiles. The layout is the
@@ -38,9 +39,13 @@ struct zn_unit {
     int64_t partition;  /* elements a rank owns: n_elements / n_ranks */
     int first_part, n_parts;
     bool is_trained;
+    bool by_matrix;        /* it has hidden matrices, which an optimizer by matrix updates */
+    int64_t first_of_kind; /* as `first`, among trained units that are updated in the same way */
     zn_dtype type;   /* of its values */
-    bool joins_next; /* operators may read it together with the next one: the trained and the frozen unit of a segment */
+    bool joins_next; /* operators may read it together with the next one: the trained and the frozen units of a segment */
 };
+
+enum { ZN_MAX_JOINED = 3 };
 
 typedef struct zn_units {
     struct zn_unit *units;
@@ -66,6 +71,7 @@ struct zn_units_options {
     zn_dtype frozen_type; /* of those that are not trained */
     const bool *frozen;   /* by parameter index; NULL: none is */
     bool freezes_all;
+    bool by_matrix; /* hidden matrices are updated by matrix: they are in units of their own */
 };
 
 /* Bytes of the values of a whole unit. */
@@ -74,10 +80,12 @@ static inline size_t zn_unit_bytes(const struct zn_unit *unit)
     return (size_t)unit->n_elements * zn_dtype_bytes(unit->type);
 }
 
-/* The first of the units that are read together with this one: itself, or the one before. */
+/* The first of the units that are read together with this one: itself, or one before. */
 static inline int zn_units_joined(const zn_units *units, int unit)
 {
-    return unit > 0 && units->units[unit - 1].joins_next ? unit - 1 : unit;
+    while (unit > 0 && units->units[unit - 1].joins_next)
+        unit--;
+    return unit;
 }
 
 /* Lays out the parameters. The caller calls fini. */

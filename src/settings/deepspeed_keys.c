@@ -36,7 +36,7 @@ static const struct deepspeed_key keys[] = {
     UNLESS("true", "optimizer.params.fp32_optimizer_states", "optimizer states are fp32"),
     NO_EFFECT("optimizer.legacy_fusion", OWN_KERNELS),
     REFUSED("optimizer.params.amsgrad", "AMSGrad is not in this build"),
-    REFUSED("optimizer.params.nesterov", "Nesterov momentum is not in this build"),
+    REFUSED("optimizer.params.nesterov", "Nesterov momentum of SGD is not in this build, and Muon always has it"),
     REFUSED("optimizer.params.maximize", "maximizing is not in this build"),
     UNLESS("true", "optimizer.params.bias_correction", "Adam without bias correction is not in this build"),
     UNLESS("0", "optimizer.params.dampening", NOT_BUILT),

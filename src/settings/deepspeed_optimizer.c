@@ -182,14 +182,6 @@ static zn_status read_name(const struct deepspeed *d, zn_json *params, const str
     return deepspeed_give_text(d, "optimizer.type", "optimizer", is_adam && is_coupled ? "adam" : type->name);
 }
 
-static bool has_option(const struct deepspeed *d, const char *flag)
-{
-    for (size_t i = 0; i < d->line->command->n_options; i++)
-        if (strcmp(d->line->command->options[i].name, flag) == 0)
-            return true;
-    return false;
-}
-
 zn_status deepspeed_read_optimizer(const struct deepspeed *d)
 {
     struct block optimizer;
@@ -202,8 +194,7 @@ zn_status deepspeed_read_optimizer(const struct deepspeed *d)
     ZN_TRY(read_name(d, optimizer.params, type));
     if (strcmp(type->type, "Muon") == 0) {
         ZN_TRY(check_muon(d, optimizer.params));
-        if (has_option(d, "--muon-scale"))
-            ZN_TRY(deepspeed_give_text(d, "optimizer.type", "muon-scale", "original"));
+        ZN_TRY(deepspeed_give_text(d, "optimizer.type", "muon-scale", "original"));
     }
     ZN_TRY(get_number(optimizer.params, "weight_decay", &has_decay, &decay));
     if (decay != 0)

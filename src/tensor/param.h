@@ -31,4 +31,10 @@ struct zn_param {
     const struct zn_adapter *adapter; /* of a weight; NULL: none */
 };
 
+/* A matrix of a block: of a linear layer, or of its adapter. The segments of the embedding and the head have none. */
+static inline bool zn_param_is_hidden_matrix(const zn_param *p, int n_segments)
+{
+    return p->ndim == 2 && p->segment > 0 && p->segment < n_segments - 1;
+}
+
 #endif

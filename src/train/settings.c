@@ -190,11 +190,14 @@ static zn_status resolve_hyperparameters(struct zn_settings *o, struct zn_hyperp
         ZN_CHOOSE(o, beta2, own.beta2);
     if (own.eps > 0 && !ZN_GIVEN(o, eps))
         ZN_CHOOSE(o, eps, own.eps);
+    if (own.momentum > 0 && !ZN_GIVEN(o, momentum))
+        ZN_CHOOSE(o, momentum, own.momentum);
     *h = (struct zn_hyperparameters){.beta1 = o->beta1,
                                      .beta2 = o->beta2,
                                      .eps = o->eps,
                                      .weight_decay = o->weight_decay,
-                                     .momentum = o->momentum};
+                                     .momentum = o->momentum,
+                                     .muon_original = strcmp(o->muon_scale, "original") == 0};
     return ZN_OK;
 }
 

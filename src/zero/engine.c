@@ -59,6 +59,7 @@ static zn_status build(zn_engine *e)
         ZN_TRY(zn_stream_create_thread(e->device->clock, &e->updater));
     ZN_TRY(executor_init(e));
     ZN_TRY(alloc_buffers(e));
+    ZN_TRY(matrices_init(e));
     return pipeline_init(e);
 }
 
@@ -85,6 +86,8 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
                      .updates = {.next_publish = plan->units.n_units, .n_issued = plan->units.n_units}};
     zn_event_init(&e->updates.before_pass);
     zn_event_init(&e->updates.pass_ended);
+    zn_event_init(&e->matrices.ready);
+    zn_event_init(&e->matrices.done);
     zn_status status = build(e);
     if (status != ZN_OK) {
         zn_comm_abort(e->comm, status); /* the others may be sharing memory that is not to be freed together */
@@ -116,7 +119,10 @@ static void quiesce(zn_engine *e)
     }
     zn_event_fini(&e->updates.before_pass);
     zn_event_fini(&e->updates.pass_ended);
+    zn_event_fini(&e->matrices.ready);
+    zn_event_fini(&e->matrices.done);
     pipeline_fini(e);
+    matrices_fini(e);
 }
 
 void zn_engine_destroy(zn_engine *e)

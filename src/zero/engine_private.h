@@ -21,6 +21,7 @@ struct unit_state {
     struct update update;     /* under way in backward */
     zn_event updated;         /* the rank's own new parameters are where they are read from */
     bool marked;              /* … or will be: nothing of the update is left to be issued */
+    int first_visit, end_visit; /* of an optimizer pass, that are its own */
     zn_event published;       /* those of all ranks are there */
     bool publishing;
     bool update_absent; /* no segment wrote the gradients, on NVMe, that the update takes: they are zero */
@@ -54,16 +55,26 @@ struct slot {
     int marks;         /* the unit that is updated when what is under way in it has ended, or -1 */
 };
 
+/* What an optimizer pass does to a chunk at once: all of it, or the steps before and after the work on whole matrices. */
+typedef enum visit_kind { VISIT_UPDATE, VISIT_PREPARE, VISIT_APPLY } visit_kind;
+
+struct visit {
+    int chunk;
+    visit_kind kind;
+};
+
 struct pipeline {
     struct chunk *chunks;
     int n_chunks, n_trained; /* those of frozen units come last, and are never updated */
+    struct visit *visits;    /* of an optimizer pass over all trained chunks, in order */
+    int n_visits;
     struct slot slots[ZN_PIPELINE_BUFFERS];
-    int64_t visits;
+    int64_t n_visited;
     bool cursor_is_dirty;            /* the first slot is being filled by hand (states.c) */
     unsigned char *chunk_written; /* by chunk: the swap has it */
 };
 
-/* An update of chunks first … first+n-1, or the other way round: `at` are done, `started` are being read. */
+/* Visits first … first+n-1, or the other way round: `at` are done, `started` are being read. */
 struct optimizer_pass {
     struct update update;
     int first, n, at, started;
@@ -99,6 +110,12 @@ struct executor {
     int64_t pass; /* of the step, counted from 0 */
 };
 
+/* Work on whole matrices (matrices.c). */
+struct matrices {
+    int *worker;          /* by part: the rank that works on the matrix of which it is the first; -1: it is none's */
+    zn_event ready, done; /* what the device did before a collective, and its end */
+};
+
 /* The host's side of gradient offload. */
 struct offload_halves {
     int user[2]; /* the unit that used it last, or -1 */
@@ -129,6 +146,7 @@ struct zn_engine {
     struct pipeline pipeline;
     struct updates updates;
     struct offload_halves offload;
+    struct matrices matrices;
     struct zn_moved moved; /* what was counted last */
 };
 
@@ -165,6 +183,9 @@ struct zn_extent span_extent(const zn_engine *e, const struct zn_span *span);
 uint64_t span_in_swap(const zn_engine *e, const struct zn_span *span);
 
 /* ---- state_values.c ---- */
+
+/* Whether the unit's elements have it, where there is such a state. */
+bool unit_has_state(const zn_engine *e, int unit, zn_state state);
 
 /* Values of a state between fp32 on the host and the type in which the device keeps them. */
 zn_status values_write(zn_device *device, zn_addr to, zn_dtype type, const float *values, int64_t n_values);
@@ -281,6 +302,7 @@ bool chunk_needs_slot(const zn_engine *e, int chunk);
 struct operands {
     zn_addr param, grad, state[ZN_MAX_OPTIMIZER_STATES], scales[ZN_MAX_OPTIMIZER_STATES];
     zn_addr copy; /* the working value where it is apart from its master, or 0 */
+    zn_addr direction; /* where it is updated by matrix */
 };
 struct operands operands_of(const zn_engine *e, int chunk, const struct slot *slot);
 
@@ -298,7 +320,24 @@ zn_status optimizer_pass_through(zn_engine *e, struct optimizer_pass *pass, int 
 /* The update of one unit's own elements. */
 zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update);
 
-/* One chunk, whose parts are at these places. */
-zn_status update_chunk(zn_engine *e, int chunk, const struct operands *x, const struct update *update);
+/* One visit to a chunk, whose parts are at these places. */
+zn_status update_chunk(zn_engine *e, const struct visit *visit, const struct operands *x, const struct update *update);
+
+/* ---- matrices.c ---- */
+
+zn_status matrices_init(zn_engine *e);
+void matrices_fini(zn_engine *e);
+
+/* Where the direction of own element `at` of a unit that is updated by matrix is. */
+zn_addr direction_at(const zn_engine *e, int unit, int64_t at);
+
+/* Whether the visit is the first after the work on whole matrices, which then comes before it. */
+bool begins_applying(const zn_engine *e, const struct visit *visit);
+
+/* Transforms the directions of the group's matrices, the unit being its first. Collective; blocks where there are several ranks. */
+zn_status transform_matrices(zn_engine *e, int unit, zn_device *device);
+
+/* Whether updates have collectives of their own: they run on the engine's thread, since its requests and theirs have one order. */
+bool updates_exchange(const zn_engine *e);
 
 #endif

@@ -31,24 +31,26 @@ static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const stru
     return zn_device_record(update->device, &us->updated);
 }
 
-static zn_status start_chunk(zn_engine *e, int chunk, const struct update *update, struct slot **chosen)
+static zn_status start_visit(zn_engine *e, const struct visit *visit, const struct update *update, struct slot **chosen)
 {
+    int chunk = visit->chunk;
     struct slot *slot = choose_slot(e, chunk);
-    slot->visit = ++e->pipeline.visits;
+    slot->visit = ++e->pipeline.n_visited;
     *chosen = slot;
     ZN_TRY(slot_empty(e, slot, update->device));
     ZN_TRY(read_chunk(e, chunk, slot));
-    if (!update->gradient)
+    if (!update->gradient && visit->kind != VISIT_APPLY)
         ZN_TRY(read_grad(e, chunk, slot, update));
     slot->chunk = chunk;
     return ZN_OK;
 }
 
-static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const struct update *update)
+static zn_status finish_visit(zn_engine *e, const struct visit *visit, struct slot *slot, const struct update *update)
 {
+    int chunk = visit->chunk;
     const struct chunk *c = &e->pipeline.chunks[chunk];
     bool swapped = chunk_needs_slot(e, chunk);
-    for (int k = READ_STATES; swapped && k <= READ_PARAM; k++) {
+    for (int k = 0; swapped && k < N_TRANSFERS; k++) { /* also what the visit before wrote */
         if (slot->pending[k])
             ZN_TRY(zn_device_wait(update->device, &slot->done[k]));
         slot->pending[k] = false;
@@ -61,24 +63,29 @@ static zn_status finish_chunk(zn_engine *e, int chunk, struct slot *slot, const 
         x.grad = own_at(e, ZN_BUFFER_PENDING, sizeof(float), e->placement->gradients.form, c->unit, at);
     if (update->delayed && !zn_is_swapped(&e->placement->parameters))
         x.copy = e->buffers[ZN_BUFFER_NEXT].base + (zn_addr)c->first * width_of_params(e);
-    ZN_TRY(update_chunk(e, chunk, &x, update));
-    if (e->placement->type == ZN_F32 && x.copy)
+    ZN_TRY(update_chunk(e, visit, &x, update));
+    if (e->placement->type == ZN_F32 && x.copy && visit->kind != VISIT_PREPARE)
         ZN_TRY(narrow_values(update->device, x.copy, ZN_F32, x.param, c->n));
     if (!swapped)
         return ZN_OK;
     ZN_TRY(zn_device_record(update->device, &slot->computed));
-    return write_chunk(e, chunk, slot, update->delayed);
+    return visit->kind == VISIT_PREPARE ? write_states(e, chunk, slot) : write_chunk(e, chunk, slot, update->delayed);
 }
 
-static int chunk_at(const struct optimizer_pass *s, int at)
+static const struct visit *visit_at(const zn_engine *e, const struct optimizer_pass *s, int at)
 {
-    return s->update.in_reverse ? s->first + s->n - 1 - at : s->first + at;
+    return &e->pipeline.visits[s->update.in_reverse ? s->first + s->n - 1 - at : s->first + at];
+}
+
+static int unit_at(const zn_engine *e, const struct optimizer_pass *s, int at)
+{
+    return e->pipeline.chunks[visit_at(e, s, at)->chunk].unit;
 }
 
 /* Where the step waits for the pass; one that runs beside it is no place of the step. */
 static void tell_place(const zn_engine *e, const struct optimizer_pass *s)
 {
-    if (e->progress && s->n == e->pipeline.n_trained && !updates_beside(e) && !e->options.in_backward)
+    if (e->progress && s->n == e->pipeline.n_visits && !updates_beside(e) && !e->options.in_backward)
         zn_progress_place(e->progress, &(struct zn_step_place){.pass = "update", .segment = s->at + 1, .n_segments = s->n}, 1, 1);
 }
 
@@ -87,14 +94,17 @@ zn_status optimizer_pass_to(zn_engine *e, struct optimizer_pass *s, int end)
     for (; s->at < end; s->at++) {
         tell_place(e, s);
         for (; s->started < s->n && s->started <= s->at + PIPELINE_AHEAD; s->started++) {
-            int next = chunk_at(s, s->started);
-            if (chunk_needs_slot(e, next))
-                ZN_TRY(start_chunk(e, next, &s->update, &s->ahead[s->started % (PIPELINE_AHEAD + 1)]));
+            const struct visit *next = visit_at(e, s, s->started);
+            if (chunk_needs_slot(e, next->chunk))
+                ZN_TRY(start_visit(e, next, &s->update, &s->ahead[s->started % (PIPELINE_AHEAD + 1)]));
         }
         struct slot *slot = s->ahead[s->at % (PIPELINE_AHEAD + 1)];
-        int chunk = chunk_at(s, s->at), unit = e->pipeline.chunks[chunk].unit;
-        ZN_TRY(finish_chunk(e, chunk, slot, &s->update));
-        if (s->at < s->n - 1 && e->pipeline.chunks[chunk_at(s, s->at + 1)].unit == unit)
+        const struct visit *visit = visit_at(e, s, s->at);
+        int unit = unit_at(e, s, s->at);
+        if (begins_applying(e, visit))
+            ZN_TRY(transform_matrices(e, unit, s->update.device));
+        ZN_TRY(finish_visit(e, visit, slot, &s->update));
+        if (visit->kind == VISIT_PREPARE || (s->at < s->n - 1 && unit_at(e, s, s->at + 1) == unit))
             continue;
         ZN_TRY(mark_unit(e, unit, slot, &s->update));
         if (s->update.publishes && e->placement->states.form != ZN_WHOLE)
@@ -105,28 +115,20 @@ zn_status optimizer_pass_to(zn_engine *e, struct optimizer_pass *s, int end)
 
 struct optimizer_pass optimizer_pass_over_all(const zn_engine *e, const struct update *update)
 {
-    return (struct optimizer_pass){.update = *update, .n = e->pipeline.n_trained};
-}
-
-/* The unit's chunks are first … first+n-1; n is 0 where it has none. */
-static int chunks_of_unit(const zn_engine *e, int unit, int *first)
-{
-    int n = (int)((own_count(e, unit) + ZN_CHUNK_ELEMENTS - 1) / ZN_CHUNK_ELEMENTS);
-    *first = n > 0 ? chunk_of(e, own_first(e, unit)) : 0;
-    return n;
+    return (struct optimizer_pass){.update = *update, .n = e->pipeline.n_visits};
 }
 
 zn_status optimizer_pass_through(zn_engine *e, struct optimizer_pass *s, int unit)
 {
-    int first, n = chunks_of_unit(e, unit, &first);
-    if (n == 0)
+    const struct unit_state *us = &e->unit_state[unit];
+    if (us->end_visit == us->first_visit)
         return ZN_OK;
-    return optimizer_pass_to(e, s, s->update.in_reverse ? s->n - first : first + n);
+    return optimizer_pass_to(e, s, s->update.in_reverse ? s->n - us->first_visit : us->end_visit);
 }
 
 zn_status optimizer_update_unit(zn_engine *e, int unit, const struct update *update)
 {
-    struct optimizer_pass s = {.update = *update};
-    s.n = chunks_of_unit(e, unit, &s.first);
+    const struct unit_state *us = &e->unit_state[unit];
+    struct optimizer_pass s = {.update = *update, .first = us->first_visit, .n = us->end_visit - us->first_visit};
     return optimizer_pass_to(e, &s, s.n);
 }

@@ -9,15 +9,20 @@
 
 #include "base/size.h"
 
+static const struct zn_unit *unit_of_chunk(const zn_engine *e, int chunk)
+{
+    return &e->units->units[e->pipeline.chunks[chunk].unit];
+}
+
 static zn_dtype type_of_chunk(const zn_engine *e, int chunk)
 {
-    return e->units->units[e->pipeline.chunks[chunk].unit].type;
+    return unit_of_chunk(e, chunk)->type;
 }
 
 static bool states_on_nvme(const zn_engine *e, int chunk)
 {
     return chunk < e->pipeline.n_trained && e->pipeline.chunks[chunk].first >= e->plan->cached &&
-           zn_state_bytes(e->placement, ZN_PART_ALIGNMENT) > 0;
+           zn_state_bytes(e->placement, unit_of_chunk(e, chunk), ZN_PART_ALIGNMENT) > 0;
 }
 
 bool chunk_has_master(const zn_engine *e, int chunk)
@@ -49,7 +54,7 @@ static void place_in_swap(zn_engine *e)
     for (int i = 0; i < e->pipeline.n_trained; i++) {
         e->pipeline.chunks[i].swapped = at;
         if (states_on_nvme(e, i))
-            at += zn_swapped_bytes(e->placement, e->pipeline.chunks[i].n);
+            at += zn_swapped_bytes(e->placement, unit_of_chunk(e, i), e->pipeline.chunks[i].n);
     }
 }
 
@@ -90,7 +95,7 @@ int chunk_of(const zn_engine *e, int64_t own)
 static void place_slots(zn_engine *e)
 {
     size_t n = ZN_CHUNK_ELEMENTS;
-    size_t states = e->plan->cached < zn_own_total(e->placement, e->units) ? zn_swapped_bytes(e->placement, ZN_CHUNK_ELEMENTS) : 0;
+    size_t states = e->plan->cached < zn_own_total(e->placement, e->units) ? zn_swapped_most(e->placement, e->units) : 0;
     size_t grad = zn_is_swapped(&e->placement->gradients) ? n * sizeof(float) : 0;
     size_t param = n * zn_passed_bytes(e->placement, e->units);
     for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
@@ -112,7 +117,8 @@ zn_status pipeline_init(zn_engine *e)
         zn_event_set(&e->pipeline.slots[s].computed, ZN_OK, NULL, 0);
     }
     place_slots(e);
-    return list_chunks(e);
+    ZN_TRY(list_chunks(e));
+    return list_visits(e);
 }
 
 static zn_status transfer_wait(zn_engine *e, struct slot *slot, int kind)
@@ -153,6 +159,7 @@ void pipeline_fini(zn_engine *e)
     }
     free(e->pipeline.chunks);
     free(e->pipeline.chunk_written);
+    free(e->pipeline.visits);
 }
 
 /* ---- Transfers of one chunk ---- */
@@ -178,7 +185,7 @@ static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int
     if (!states_on_nvme(e, chunk))
         return ZN_OK;
     return transfer(e, slot, kind, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + c->swapped, slot->states,
-                    zn_swapped_bytes(e->placement, c->n));
+                    zn_swapped_bytes(e->placement, unit_of_chunk(e, chunk), c->n));
 }
 
 zn_status narrow_values(zn_device *device, zn_addr to, zn_dtype type, zn_addr from, int64_t n)
@@ -244,20 +251,25 @@ zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
     return ZN_OK;
 }
 
+zn_status write_states(zn_engine *e, int chunk, struct slot *slot)
+{
+    return transfer_states(e, chunk, slot, WRITE_STATES);
+}
+
 zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
 {
     e->pipeline.chunk_written[chunk] = 1;
-    ZN_TRY(transfer_states(e, chunk, slot, WRITE_STATES));
+    ZN_TRY(write_states(e, chunk, slot));
     return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
 }
 
-/* A state of the chunk, so many bytes for each `grain` elements: in its buffer, or, where the chunk is on NVMe, in the slot at
- * `swapped`, after which the next follows. */
-static zn_addr state_of(const struct zn_buffer *buffer, const struct chunk *c, size_t width, int grain, zn_addr *swapped)
+/* A state of the chunk, so many bytes for each `grain` elements: in its buffer, where those that have it are counted to `first`, or,
+ * where the chunk is on NVMe, in the slot at `swapped`, after which the next follows. */
+static zn_addr state_of(const struct zn_buffer *buffer, int64_t first, const struct chunk *c, size_t width, int grain, zn_addr *swapped)
 {
     zn_addr at = *swapped;
     if (!at)
-        return buffer->base + (zn_addr)(c->first / grain) * width;
+        return buffer->base + (zn_addr)(first / grain) * width;
     *swapped += (zn_addr)(c->n / grain) * width;
     return at;
 }
@@ -272,17 +284,22 @@ struct operands operands_of(const zn_engine *e, int chunk, const struct slot *sl
     bool passes = is_updated ? zn_passes_parameters(p) : zn_is_swapped(&p->parameters);
     zn_addr working = passes ? slot->param : own_values_at(e, c->unit, at);
     struct operands x = {
-        .param = has_master ? state_of(&e->buffers[ZN_BUFFER_MASTER], c, sizeof(float), 1, &swapped) : working,
+        .param = has_master ? state_of(&e->buffers[ZN_BUFFER_MASTER], c->first, c, sizeof(float), 1, &swapped) : working,
         .copy = type_of_chunk(e, chunk) != ZN_F32 || (has_master && !p->returns_parameters) ? working : 0,
     };
     if (!is_updated)
         return x;
+    if (unit_of_chunk(e, chunk)->by_matrix)
+        x.direction = direction_at(e, c->unit, at);
     x.grad = zn_is_swapped(&p->gradients) ? slot->grad : own_at(e, ZN_BUFFER_GRADIENTS, sizeof(float), p->gradients.form, c->unit, at);
     for (int i = 0; i < p->optimizer->n_states; i++) {
         const struct zn_optimizer_state *s = &p->optimizer->state[i];
-        x.state[i] = state_of(&e->buffers[ZN_BUFFER_STATES + i], c, zn_dtype_bytes(s->type), 1, &swapped);
+        int64_t first = zn_own_first_of_state(p, unit_of_chunk(e, chunk), s) + at;
+        if (!zn_optimizer_keeps(s, unit_of_chunk(e, chunk)->by_matrix))
+            continue;
+        x.state[i] = state_of(&e->buffers[ZN_BUFFER_STATES + i], first, c, zn_dtype_bytes(s->type), 1, &swapped);
         if (s->block)
-            x.scales[i] = state_of(&e->buffers[ZN_BUFFER_SCALES + i], c, sizeof(float), s->block, &swapped);
+            x.scales[i] = state_of(&e->buffers[ZN_BUFFER_SCALES + i], first, c, sizeof(float), s->block, &swapped);
     }
     return x;
 }

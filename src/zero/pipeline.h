@@ -17,5 +17,9 @@ zn_status slot_empty(zn_engine *e, struct slot *slot, zn_device *device);
 zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot);
 zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update);
 zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed);
+zn_status write_states(zn_engine *e, int chunk, struct slot *slot); /* without its parameters */
+
+/* Lists the visits of an optimizer pass (visits.c). */
+zn_status list_visits(zn_engine *e);
 
 #endif

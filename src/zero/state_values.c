@@ -13,6 +13,14 @@ static const struct zn_optimizer_state *find_state(const zn_engine *e, zn_state 
     return &e->options.optimizer->state[i];
 }
 
+bool unit_has_state(const zn_engine *e, int unit, zn_state state)
+{
+    const struct zn_optimizer_state *s = find_state(e, state);
+    if (!is_trained(e, unit))
+        return state == ZN_STATE_MASTER;
+    return !s || zn_optimizer_keeps(s, e->units->units[unit].by_matrix);
+}
+
 const char *zn_engine_state_name(const zn_engine *e, zn_state state)
 {
     const struct zn_optimizer_state *s = find_state(e, state);

@@ -128,7 +128,7 @@ static zn_status widen(zn_engine *e, const struct operands *x, const struct run 
 
 bool zn_engine_has_state(const zn_engine *e, const zn_param *p, zn_state state)
 {
-    return zn_engine_state_name(e, state) && (state == ZN_STATE_MASTER || is_trained(e, zn_units_row(e->units, p, 0)->unit));
+    return zn_engine_state_name(e, state) && unit_has_state(e, zn_units_row(e->units, p, 0)->unit, state);
 }
 
 /* The elements that n values of a parameter from `first` on stand for. */
@@ -253,7 +253,7 @@ zn_status zn_engine_publish(zn_engine *e)
 /* Frozen units have masters, which may be left out, and no other state. */
 static bool is_streamed(const zn_engine *e, int unit, zn_state state, bool trained_only)
 {
-    return is_trained(e, unit) || (state == ZN_STATE_MASTER && !trained_only);
+    return is_trained(e, unit) ? unit_has_state(e, unit, state) : state == ZN_STATE_MASTER && !trained_only;
 }
 
 /* Every rank has all of it and reads it piece by piece. */

@@ -64,7 +64,7 @@ static zn_status issue(zn_engine *e, int n)
         int unit = e->updates.pass.update.in_reverse ? n_units - 1 - e->updates.n_issued : e->updates.n_issued;
         if (!is_trained(e, unit))
             continue;
-        if (!e->updater)
+        if (!e->updater || updates_exchange(e))
             ZN_TRY(run_part(&e->unit_state[unit]));
         else
             ZN_TRY(zn_stream_submit(e->updater, &(struct zn_task){.run = run_part, .arg = &e->unit_state[unit]}));
@@ -85,7 +85,7 @@ static void expect_units(zn_engine *e)
 static bool turn(zn_engine *e)
 {
     bool in_reverse = e->updates.reverses;
-    e->updates.reverses = !in_reverse && e->buffers[ZN_BUFFER_PIPELINE].n_bytes > 0;
+    e->updates.reverses = !in_reverse && e->buffers[ZN_BUFFER_PIPELINE].n_bytes > 0 && !zn_optimizer_is_by_matrix(e->options.optimizer);
     return in_reverse;
 }
 
@@ -120,7 +120,7 @@ static zn_status apply(zn_engine *e, double lr, float grad_scale)
     if (!beside)
         return optimizer_pass_to(e, &e->updates.pass, e->updates.pass.n);
     expect_units(e);
-    return start_issuing(e, ZN_PIPELINE_BUFFERS);
+    return start_issuing(e, updates_exchange(e) ? e->units->n_units : ZN_PIPELINE_BUFFERS);
 }
 
 /* ---- Along forward ---- */

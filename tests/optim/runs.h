@@ -67,24 +67,27 @@ static inline void train(const struct zn_train_options *o, int n_ranks)
 
 #define STATES "checkpoints/step-00000004/optimizer-00001-of-00001.safetensors"
 
+static inline void assert_same_file(const char *a, const char *b, const char *name)
+{
+    size_t n_a, n_b;
+    char *p = slurp(a, name, &n_a), *q = slurp(b, name, &n_b);
+    assert_non_null(p);
+    assert_non_null(q);
+    assert_int_equal(n_a, n_b);
+    assert_memory_equal(p, q, n_a);
+    free(p);
+    free(q);
+}
+
 /* The same losses, weights and states. */
 static inline void assert_same(const char *a, const char *b)
 {
-    static const char *const names[] = {"model.safetensors", STATES};
     char *x = losses_of(a), *y = losses_of(b);
     assert_string_equal(x, y);
     free(x);
     free(y);
-    for (size_t i = 0; i < 2; i++) {
-        size_t n_a, n_b;
-        char *p = slurp(a, names[i], &n_a), *q = slurp(b, names[i], &n_b);
-        assert_non_null(p);
-        assert_non_null(q);
-        assert_int_equal(n_a, n_b);
-        assert_memory_equal(p, q, n_a);
-        free(p);
-        free(q);
-    }
+    assert_same_file(a, b, "model.safetensors");
+    assert_same_file(a, b, STATES);
 }
 
 /* How many tensors of the saved states have this name's end. */

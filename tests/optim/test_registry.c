@@ -22,15 +22,15 @@ static void every_name_finds_its_optimizer(void **state)
         assert_int_equal(zn_optimizer_check(found), ZN_OK);
         n++;
     }
-    assert_int_equal(n, 7);
+    assert_int_equal(n, 8);
 }
 
 static void an_unknown_name_is_told_the_others(void **state)
 {
     (void)state;
     const zn_optimizer *found = NULL;
-    assert_int_equal(zn_optimizer_find("muon", &(struct zn_hyperparameters){0}, &found), ZN_ERR_USAGE);
-    assert_string_equal(zn_error_message(), "--optimizer: 'muon' is not one of adamw, adam, sgd, lion, adagrad, adamw8bit, adamw-bf16");
+    assert_int_equal(zn_optimizer_find("adafactor", &(struct zn_hyperparameters){0}, &found), ZN_ERR_USAGE);
+    assert_string_equal(zn_error_message(), "--optimizer: 'adafactor' is not one of adamw, adam, sgd, lion, adagrad, adamw8bit, adamw-bf16, muon");
     assert_null(found);
 }
 
@@ -41,9 +41,9 @@ static void momentum_is_a_state_of_sgd(void **state)
     assert_int_equal(zn_optimizer_find("sgd", &(struct zn_hyperparameters){0}, &without), ZN_OK);
     assert_int_equal(zn_optimizer_find("sgd", &(struct zn_hyperparameters){.momentum = 0.9}, &with), ZN_OK);
     assert_int_equal(without->n_states, 0);
-    assert_int_equal(zn_optimizer_bytes(without, 1), 0);
+    assert_int_equal(zn_optimizer_bytes(without, false, 1), 0);
     assert_int_equal(with->n_states, 1);
-    assert_int_equal(zn_optimizer_bytes(with, 1), 4);
+    assert_int_equal(zn_optimizer_bytes(with, false, 1), 4);
     assert_string_equal(with->name, "sgd");
     assert_string_equal(with->state[0].name, "momentum_buffer"); /* as checkpoints have it */
 }
@@ -60,9 +60,11 @@ static void sizes_follow_from_types_and_blocks(void **state)
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         const zn_optimizer *o;
         assert_int_equal(zn_optimizer_find(wanted[i].name, &(struct zn_hyperparameters){0}, &o), ZN_OK);
-        assert_int_equal(zn_optimizer_bytes(o, 1024), wanted[i].n_bytes);
+        assert_int_equal(zn_optimizer_bytes(o, false, 1024), wanted[i].n_bytes);
         assert_int_equal(zn_optimizer_is_lossy(o), wanted[i].is_lossy);
     }
+    assert_int_equal(zn_optimizer_bytes(&zn_optimizer_muon, true, 1024), 4 * 1024);
+    assert_int_equal(zn_optimizer_bytes(&zn_optimizer_muon, false, 1024), 8 * 1024);
 }
 
 static void refuse(zn_optimizer optimizer, const char *text)
@@ -79,7 +81,7 @@ static void what_is_not_supported_is_refused_by_name(void **state)
     zn_optimizer o = plain;
     assert_int_equal(zn_optimizer_check(&o), ZN_OK);
     o.granularity = ZN_BY_MATRIX;
-    refuse(o, "optimizer new: updates by matrix");
+    refuse(o, "optimizer new: does not have all that updates by matrix need");
     o = plain;
     o.n_states = 4;
     refuse(o, "has 4 states, at most 3");

@@ -60,6 +60,43 @@ class NarrowAdamW:
             v.copy_(self.keep(v))
 
 
+def orthogonalize(g):
+    """Newton-Schulz as published, in fp32."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = g.mT if g.size(0) > g.size(1) else g
+    x = x / (x.norm() + 1e-7)
+    for _ in range(5):
+        p = x @ x.mT
+        x = a * x + (b * p + c * p @ p) @ x
+    return x.mT if g.size(0) > g.size(1) else x
+
+
+class Muon:
+    """Matrices of blocks as published, the rest by AdamW."""
+
+    def __init__(self, params, run, is_hidden):
+        self.params, self.run, self.is_hidden, self.t = params, run, is_hidden, 0
+        self.mean = [torch.zeros_like(p) for p in params]
+        self.square = [torch.zeros_like(p) for p in params]
+        self.unsure = [torch.zeros_like(p, dtype=torch.bool) for p in params]
+
+    @torch.no_grad()
+    def step(self, grads):
+        r, self.t = self.run, self.t + 1
+        for p, g, m, v, is_hidden in zip(self.params, grads, self.mean, self.square, self.is_hidden):
+            p.mul_(1 - r["lr"] * (r["weight_decay"] if p.dim() >= 2 else 0))
+            if is_hidden:
+                m.lerp_(g, 1 - r["momentum"])
+                rows, columns = p.shape
+                scale = max(1, rows / columns) ** 0.5 if r["muon_scale"] == "original" else 0.2 * max(rows, columns) ** 0.5
+                p.sub_(r["lr"] * scale * orthogonalize(g.lerp(m, r["momentum"])))
+                continue
+            m.lerp_(g, 1 - r["beta1"])
+            v.mul_(r["beta2"]).addcmul_(g, g, value=1 - r["beta2"])
+            root = v.sqrt() / (1 - r["beta2"] ** self.t) ** 0.5
+            p.addcdiv_(m, root.add_(r["eps"]), value=-r["lr"] / (1 - r["beta1"] ** self.t))
+
+
 class Torch:
     """An optimizer of torch.optim; weight decay on parameters of two or more dimensions."""
 
@@ -75,7 +112,10 @@ class Torch:
         self.opt.step()
 
 
-def make(params, run):
+def make(model, params, run):
+    if run["optimizer"] == "muon":
+        hidden = {id(p) for name, p in model.named_parameters() if p.dim() == 2 and (".layers." in name or ".h." in name)}
+        return Muon(params, run, [id(p) in hidden for p in params])
     if run["optimizer"] == "lion":
         return Lion(params, run)
     if run["optimizer"] == "adagrad":
@@ -90,7 +130,7 @@ def make(params, run):
 def train(model, tok, run):
     """The losses, and the optimizer as it is after the last step."""
     params = [p for p in model.parameters() if p.requires_grad]
-    opt, losses = make(params, run), []
+    opt, losses = make(model, params, run), []
     _, win = reference.windows(tok, run["seq_len"])
     for s in range(run["steps"]):
         model.zero_grad(set_to_none=True)

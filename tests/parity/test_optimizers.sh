@@ -20,7 +20,11 @@ run lion --optimizer lion --lr 1e-4
 run adagrad --optimizer adagrad --lr 1e-2
 run sgd --optimizer sgd --momentum 0.9 --lr 1e-2
 run adamw-bf16 --optimizer adamw-bf16 --lr 1e-4
+run muon --optimizer muon --lr 1e-3
+run muon-original --optimizer muon --muon-scale original --momentum 0.9 --lr 1e-3
+run wrong-muon --optimizer muon --momentum 0.9 --lr 1e-3
+sed -i 's/"momentum": [0-9.]*/"momentum": 0.95/' "$work/wrong-muon/run.json"
 run wrong --optimizer lion --lr 1e-4 --beta2 0.98
 sed -i 's/"beta2": [0-9.]*/"beta2": 0.99/' "$work/wrong/run.json"
 "$python" "$here/compare_optimizers.py" "$data/llama2" "$data/tokens.bin" "$work/lion" "$work/adagrad" "$work/sgd" \
-    "$work/adamw-bf16" --not "$work/wrong"
+    "$work/adamw-bf16" "$work/muon" "$work/muon-original" --not "$work/wrong" "$work/wrong-muon"
