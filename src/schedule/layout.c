@@ -101,7 +101,7 @@ static void add_matrices(zn_engine_plan *plan)
     struct zn_matrices_sizes sizes = zn_matrices_measure(p, &plan->units);
     zn_tier tier = p->states.tier == ZN_TIER_DEVICE ? ZN_TIER_DEVICE : ZN_TIER_HOST;
     add_buffer(plan, ZN_BUFFER_DIRECTIONS, "directions of matrices", tier, sizes.directions);
-    share(plan, ZN_BUFFER_DIRECTIONS, sizes.gathered > 0);
+    share(plan, ZN_BUFFER_DIRECTIONS, p->n_ranks > 1);
     add_buffer(plan, ZN_BUFFER_MATRICES, "gathered matrices", tier, sizes.gathered);
     share(plan, ZN_BUFFER_MATRICES, true);
     add_buffer(plan, ZN_BUFFER_MATRIX_WORK, "work on a matrix", tier, sizes.work);

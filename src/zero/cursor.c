@@ -8,7 +8,7 @@ zn_status cursor_flush(zn_engine *e)
         return ZN_OK;
     e->pipeline.cursor_is_dirty = false;
     ZN_TRY(zn_device_record(states_device(e), &slot->computed));
-    ZN_TRY(write_chunk(e, slot->chunk, slot, false));
+    ZN_TRY(write_chunk(e, slot->chunk, slot, HAS_ALL, false));
     return slot_wait(e, slot);
 }
 
@@ -21,14 +21,14 @@ zn_status cursor_open(zn_engine *e, int chunk, struct slot **cursor)
 {
     struct slot *slot = &e->pipeline.slots[0];
     *cursor = slot;
-    if (slot->chunk == chunk)
+    if (slot->chunk == chunk && slot->held == HAS_ALL)
         return slot_wait(e, slot);
     ZN_TRY(cursor_flush(e));
     ZN_TRY(pipeline_drain(e));
     for (int s = 1; s < ZN_PIPELINE_BUFFERS; s++) /* what is changed here is changed for all */
         e->pipeline.slots[s].chunk = -1;
     if (e->pipeline.chunk_written[chunk]) {
-        ZN_TRY(read_chunk(e, chunk, slot));
+        ZN_TRY(read_chunk(e, chunk, slot, HAS_ALL));
         ZN_TRY(slot_wait(e, slot));
         struct operands x = operands_of(e, chunk, slot);
         /* Working values that have masters are not read: they are made from them. */
@@ -43,6 +43,7 @@ zn_status cursor_open(zn_engine *e, int chunk, struct slot **cursor)
             ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->param, .n_bytes = (int64_t)param}));
     }
     slot->chunk = chunk;
+    slot->held = HAS_ALL;
     return ZN_OK;
 }
 

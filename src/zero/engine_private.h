@@ -45,9 +45,13 @@ struct chunk {
 enum { PIPELINE_AHEAD = 2 };
 enum { READ_STATES, READ_GRAD, READ_PARAM, WRITE_STATES, WRITE_PARAM, N_TRANSFERS };
 
+/* What of a chunk a visit needs: its parameters with their masters, the optimizer's states. */
+enum { HAS_VALUES = 1, HAS_STATES = 2, HAS_ALL = HAS_VALUES | HAS_STATES };
+
 struct slot {
     zn_addr states, grad, param; /* 0 where that is not on NVMe */
-    int chunk;                   /* whose states it holds, or -1 */
+    int chunk;                   /* of which it holds some, or -1 */
+    int held;                    /* … HAS_… */
     int64_t visit;
     zn_event done[N_TRANSFERS];
     bool pending[N_TRANSFERS];

@@ -1,6 +1,6 @@
 /* Work on whole matrices. Every rank has made the direction of its own elements. Ranks gather those of a group of matrices, each
  * transforms the matrices that are assigned to it, and a sum over ranks brings each its own part back: ranks that did not work on a
- * matrix add -0, which changes no bit. At stage 0 every rank has all of them as its own, and does all the work. */
+ * matrix add -0, which changes no bit. At stage 0 all elements are every rank's own: there is no gather before, but one after. */
 #include "schedule/matrices.h"
 
 #include <stdlib.h>
@@ -66,7 +66,24 @@ void matrices_fini(zn_engine *e)
 
 bool updates_exchange(const zn_engine *e)
 {
+    return e->n_ranks > 1 && e->buffers[ZN_BUFFER_DIRECTIONS].n_bytes > 0;
+}
+
+/* Own elements are a part of the matrices. */
+static bool is_gathered(const zn_engine *e)
+{
     return e->buffers[ZN_BUFFER_MATRICES].n_bytes > 0;
+}
+
+/* Ranks that have all of one matrix in tiles all work on it: there is no other to work on. */
+static bool is_work_shared(const zn_engine *e, int unit)
+{
+    return updates_exchange(e) && (is_gathered(e) || zn_matrices_end(e->units, unit) == unit + 1);
+}
+
+static zn_buffer_id buffer_of_matrices(const zn_engine *e)
+{
+    return is_gathered(e) ? ZN_BUFFER_MATRICES : ZN_BUFFER_DIRECTIONS;
 }
 
 /* Tiles of a matrix are the only parts of their units, which follow each other. */
@@ -80,7 +97,7 @@ static int first_of_group(const zn_engine *e, int unit)
 /* Own parts follow each other; whole units lie as in the buffer of matrices. */
 static uint64_t offset_of_directions(const zn_engine *e, int unit)
 {
-    int64_t place = updates_exchange(e) ? own_first(e, unit) - own_first(e, first_of_group(e, unit)) : zn_matrices_place(e->units, unit);
+    int64_t place = is_gathered(e) ? own_first(e, unit) - own_first(e, first_of_group(e, unit)) : zn_matrices_place(e->units, unit);
     return (uint64_t)place * sizeof(float);
 }
 
@@ -94,19 +111,30 @@ bool begins_applying(const zn_engine *e, const struct visit *visit)
     return visit->kind == VISIT_APPLY && visit > e->pipeline.visits && visit[-1].kind == VISIT_PREPARE;
 }
 
+/* Of this rank's partition of the unit. */
+static struct zn_extent own_directions(const zn_engine *e, int unit)
+{
+    uint64_t before = is_gathered(e) ? 0 : (uint64_t)(e->rank * e->units->units[unit].partition) * sizeof(float);
+    return zn_buffer_extent(&e->buffers[ZN_BUFFER_DIRECTIONS], offset_of_directions(e, unit) + before);
+}
+
+static uint64_t offset_in_matrices(const zn_engine *e, int unit)
+{
+    return (uint64_t)zn_matrices_place(e->units, unit) * sizeof(float);
+}
+
 /* ---- The work ---- */
 
 /* Tiles are gathered in their order: the padding at the end of one is where the next begins. */
 static zn_status gather_directions(zn_engine *e, int unit, zn_device *device)
 {
     const struct zn_unit *u = &e->units->units[unit];
-    struct zn_gather gather = {
-        .tag = {ZN_COMM_GATHER_GRAD, unit},
-        .from = &e->shared[ZN_BUFFER_DIRECTIONS],
-        .offset = (size_t)offset_of_directions(e, unit),
-        .n_bytes = (size_t)u->partition * sizeof(float),
-        .to = zn_buffer_extent(&e->buffers[ZN_BUFFER_MATRICES], (uint64_t)zn_matrices_place(e->units, unit) * sizeof(float)),
-        .after = {&e->matrices.ready}};
+    struct zn_gather gather = {.tag = {ZN_COMM_GATHER_GRAD, unit},
+                               .from = &e->shared[ZN_BUFFER_DIRECTIONS],
+                               .offset = (size_t)(own_directions(e, unit).address - e->buffers[ZN_BUFFER_DIRECTIONS].base),
+                               .n_bytes = (size_t)u->partition * sizeof(float),
+                               .to = zn_buffer_extent(&e->buffers[buffer_of_matrices(e)], offset_in_matrices(e, unit)),
+                               .after = {&e->matrices.ready}};
     ZN_TRY(zn_device_record(device, &e->matrices.ready));
     zn_event_reset(&e->matrices.done);
     ZN_TRY(zn_comm_gather(e->comm, &gather, &e->matrices.done));
@@ -117,11 +145,11 @@ static zn_status return_directions(zn_engine *e, int unit, zn_device *device)
 {
     const struct zn_unit *u = &e->units->units[unit];
     struct zn_reduce reduce = {.tag = {ZN_COMM_REDUCE_GRAD, unit},
-                               .from = &e->shared[ZN_BUFFER_MATRICES],
-                               .offset = (size_t)zn_matrices_place(e->units, unit) * sizeof(float),
+                               .from = &e->shared[buffer_of_matrices(e)],
+                               .offset = (size_t)offset_in_matrices(e, unit),
                                .n_elements = u->partition,
                                .wire = ZN_F32,
-                               .to = zn_buffer_extent(&e->buffers[ZN_BUFFER_DIRECTIONS], offset_of_directions(e, unit)),
+                               .to = own_directions(e, unit),
                                .after = {&e->matrices.ready}};
     ZN_TRY(zn_device_record(device, &e->matrices.ready));
     zn_event_reset(&e->matrices.done);
@@ -131,13 +159,12 @@ static zn_status return_directions(zn_engine *e, int unit, zn_device *device)
 
 static zn_status transform_matrix(zn_engine *e, const struct zn_part *part, zn_device *device)
 {
-    zn_buffer_id buffer = updates_exchange(e) ? ZN_BUFFER_MATRICES : ZN_BUFFER_DIRECTIONS;
     int64_t place = zn_matrices_place(e->units, part->unit) + part->place - e->units->units[part->unit].first;
-    struct zn_matrix matrix = {.direction = e->buffers[buffer].base + (zn_addr)place * sizeof(float),
+    struct zn_matrix matrix = {.direction = e->buffers[buffer_of_matrices(e)].base + (zn_addr)place * sizeof(float),
                                .work = e->buffers[ZN_BUFFER_MATRIX_WORK].base,
                                .rows = zn_matrix_rows(e->units, part),
                                .columns = part->n_elements / part->n_rows};
-    if (!updates_exchange(e) || e->matrices.worker[part - e->units->parts] == e->rank)
+    if (!is_work_shared(e, part->unit) || e->matrices.worker[part - e->units->parts] == e->rank)
         return e->options.optimizer->transform(device, &matrix);
     return zn_run_fill(device,
                        &(struct zn_fill_args){.dst = matrix.direction, .n_elements = matrix.rows * matrix.columns, .value = -0.0f});
@@ -147,11 +174,11 @@ zn_status transform_matrices(zn_engine *e, int unit, zn_device *device)
 {
     const struct zn_unit *u = &e->units->units[unit];
     int end = zn_matrices_end(e->units, unit);
-    for (int i = unit; i < end && updates_exchange(e); i++)
+    for (int i = unit; i < end && is_gathered(e); i++)
         ZN_TRY(gather_directions(e, i, device));
     for (int i = 0; i < u->n_parts; i++)
         ZN_TRY(transform_matrix(e, &e->units->parts[u->first_part + i], device));
-    for (int i = unit; i < end && updates_exchange(e); i++)
+    for (int i = unit; i < end && is_work_shared(e, unit); i++)
         ZN_TRY(return_directions(e, i, device));
-    return ZN_OK;
+    return is_work_shared(e, unit) && !is_gathered(e) ? gather_directions(e, unit, device) : ZN_OK;
 }

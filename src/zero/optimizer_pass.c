@@ -31,6 +31,11 @@ static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const stru
     return zn_device_record(update->device, &us->updated);
 }
 
+static int what_is_needed(const struct visit *visit)
+{
+    return visit->kind == VISIT_PREPARE ? HAS_STATES : visit->kind == VISIT_APPLY ? HAS_VALUES : HAS_ALL;
+}
+
 static zn_status start_visit(zn_engine *e, const struct visit *visit, const struct update *update, struct slot **chosen)
 {
     int chunk = visit->chunk;
@@ -38,10 +43,9 @@ static zn_status start_visit(zn_engine *e, const struct visit *visit, const stru
     slot->visit = ++e->pipeline.n_visited;
     *chosen = slot;
     ZN_TRY(slot_empty(e, slot, update->device));
-    ZN_TRY(read_chunk(e, chunk, slot));
+    ZN_TRY(read_chunk(e, chunk, slot, what_is_needed(visit)));
     if (!update->gradient && visit->kind != VISIT_APPLY)
-        ZN_TRY(read_grad(e, chunk, slot, update));
-    slot->chunk = chunk;
+        return read_grad(e, chunk, slot, update);
     return ZN_OK;
 }
 
@@ -69,7 +73,7 @@ static zn_status finish_visit(zn_engine *e, const struct visit *visit, struct sl
     if (!swapped)
         return ZN_OK;
     ZN_TRY(zn_device_record(update->device, &slot->computed));
-    return visit->kind == VISIT_PREPARE ? write_states(e, chunk, slot) : write_chunk(e, chunk, slot, update->delayed);
+    return write_chunk(e, chunk, slot, what_is_needed(visit), update->delayed);
 }
 
 static const struct visit *visit_at(const zn_engine *e, const struct optimizer_pass *s, int at)

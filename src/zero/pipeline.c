@@ -179,13 +179,17 @@ zn_status transfer(zn_engine *e, struct slot *slot, int kind, uint64_t offset, z
     return ZN_OK;
 }
 
-static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int kind)
+/* Masters come before the optimizer's states. */
+static zn_status transfer_states(zn_engine *e, int chunk, struct slot *slot, int kind, int what)
 {
     const struct chunk *c = &e->pipeline.chunks[chunk];
-    if (!states_on_nvme(e, chunk))
+    size_t masters = e->placement->has_master ? (size_t)c->n * sizeof(float) : 0;
+    size_t begin = what & HAS_VALUES ? 0 : masters;
+    size_t end = what & HAS_STATES ? zn_swapped_bytes(e->placement, unit_of_chunk(e, chunk), c->n) : masters;
+    if (!states_on_nvme(e, chunk) || begin == end)
         return ZN_OK;
-    return transfer(e, slot, kind, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + c->swapped, slot->states,
-                    zn_swapped_bytes(e->placement, unit_of_chunk(e, chunk), c->n));
+    return transfer(e, slot, kind, e->buffers[ZN_BUFFER_SWAPPED_STATES].swap_offset + c->swapped + begin, slot->states + begin,
+                    end - begin);
 }
 
 zn_status narrow_values(zn_device *device, zn_addr to, zn_dtype type, zn_addr from, int64_t n)
@@ -240,27 +244,25 @@ zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct upd
 }
 
 /* A parameter that is its own master is read; one that has another is only written. */
-zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot)
+zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot, int what)
 {
-    if (slot->chunk != chunk) {
+    int missing = slot->chunk == chunk ? what & ~slot->held : what, held = what | (slot->chunk == chunk ? slot->held : 0);
+    if (missing) {
         slot->chunk = -1;
-        ZN_TRY(transfer_states(e, chunk, slot, READ_STATES));
-        if (!chunk_has_master(e, chunk))
+        ZN_TRY(transfer_states(e, chunk, slot, READ_STATES, missing));
+        if (missing & HAS_VALUES && !chunk_has_master(e, chunk))
             ZN_TRY(transfer_param(e, chunk, slot, READ_PARAM, false));
     }
+    slot->chunk = chunk;
+    slot->held = held;
     return ZN_OK;
 }
 
-zn_status write_states(zn_engine *e, int chunk, struct slot *slot)
-{
-    return transfer_states(e, chunk, slot, WRITE_STATES);
-}
-
-zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed)
+zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, int what, bool delayed)
 {
     e->pipeline.chunk_written[chunk] = 1;
-    ZN_TRY(write_states(e, chunk, slot));
-    return transfer_param(e, chunk, slot, WRITE_PARAM, delayed);
+    ZN_TRY(transfer_states(e, chunk, slot, WRITE_STATES, what));
+    return what & HAS_VALUES ? transfer_param(e, chunk, slot, WRITE_PARAM, delayed) : ZN_OK;
 }
 
 /* A state of the chunk, so many bytes for each `grain` elements: in its buffer, where those that have it are counted to `first`, or,

@@ -13,11 +13,10 @@ zn_status slot_wait(zn_engine *e, struct slot *slot);
 /* What is read into the slot next comes after all that is under way in it. */
 zn_status slot_empty(zn_engine *e, struct slot *slot, zn_device *device);
 
-/* Ask for what the slot does not have of the chunk; for its gradient; for its way back. */
-zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot);
+/* Ask for what (HAS_…) the slot does not have of the chunk; for its gradient; for its way back. */
+zn_status read_chunk(zn_engine *e, int chunk, struct slot *slot, int what);
 zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update);
-zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, bool delayed);
-zn_status write_states(zn_engine *e, int chunk, struct slot *slot); /* without its parameters */
+zn_status write_chunk(zn_engine *e, int chunk, struct slot *slot, int what, bool delayed);
 
 /* Lists the visits of an optimizer pass (visits.c). */
 zn_status list_visits(zn_engine *e);

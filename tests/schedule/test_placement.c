@@ -186,6 +186,16 @@ static void what_has_no_path_is_refused_by_name(void **state)
     o.is_discrete = true;
     o.offload.gradients = o.offload.optimizer = ZN_TIER_HOST;
     expect_refusal(&o, 2, "only at stages 2 and 3");
+    o = at_stage(1);
+    o.optimizer = &zn_optimizer_muon;
+    o.in_backward = true;
+    expect_refusal(&o, 2, "--optimizer-in-backward: --optimizer muon updates whole matrices");
+    o.in_backward = false;
+    o.delay_after = 1;
+    expect_refusal(&o, 2, "--delayed-update: --optimizer muon updates whole matrices");
+    o.delay_after = -1;
+    o.is_discrete = true;
+    expect_refusal(&o, 2, "--optimizer muon: updates of whole matrices are not built for devices with memory of their own");
 }
 
 /* Whole chunks of the unit that has the border. */

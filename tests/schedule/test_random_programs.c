@@ -39,15 +39,17 @@ static void add(struct drawn *d, const char *format, ...)
     assert_true(d->n < sizeof d->text);
 }
 
-/* One to three parameters a segment, some of two dimensions and some above the tile limit. */
+/* One to four parameters a segment, some of two dimensions and some above the tile limit. */
 static void draw_model(struct drawn *d)
 {
     char text[512];
     int n = 0, n_segments = 2 + below(d, 4), n_params = 0;
     for (int s = 0; s < n_segments; s++) {
         n += snprintf(text + n, sizeof text - (size_t)n, "%s", s ? " | " : "");
-        for (int i = 1 + below(d, 3); i > 0; i--)
-            n += snprintf(text + n, sizeof text - (size_t)n, "p%d %dx%d ", n_params++, 1 + below(d, 3000), 1 + below(d, 4));
+        for (int i = 1 + below(d, 4); i > 0; i--) {
+            n += snprintf(text + n, sizeof text - (size_t)n, "p%d %d", n_params++, 1 + below(d, 3000));
+            n += snprintf(text + n, sizeof text - (size_t)n, below(d, 3) ? "x%d " : " ", 1 + below(d, 4));
+        }
     }
     write_model(&d->model, text);
 }
@@ -78,6 +80,8 @@ static void draw_options(struct drawn *d)
     o->delay_after = !o->in_backward && below(d, 4) == 0 ? below(d, 3) : -1;
     if (!o->trains)
         o->optimizer = NULL;
+    if (o->trains && !o->in_backward && o->delay_after < 0 && !o->is_discrete && below(d, 2))
+        o->optimizer = &zn_optimizer_muon;
     for (int i = 1; i < d->model.list.n_params; i++) /* the first is trained */
         d->frozen[i] = below(d, 3) == 0;
     o->frozen = o->trains && below(d, 2) ? d->frozen : NULL;

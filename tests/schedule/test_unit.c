@@ -140,6 +140,45 @@ static void frozen_parameters_are_units_of_their_own(void **state)
     zn_units_fini(&units);
 }
 
+static bool has_only(const zn_units *units, int unit, const struct written_model *m, const char *names)
+{
+    const struct zn_unit *u = &units->units[unit];
+    char text[64] = "";
+    for (int i = 0; i < u->n_parts; i++)
+        strcat(text, m->params[units->parts[u->first_part + i].param].name);
+    return strcmp(text, names) == 0;
+}
+
+/* Matrices between the first segment and the last; those that are frozen and the rest are not; all of a segment are read together. */
+static void matrices_that_are_updated_whole_are_units_of_their_own(void **state)
+{
+    (void)state;
+    static const bool frozen[32] = {[4] = true};
+    struct written_model m;
+    zn_units units;
+    write_model(&m, "a 1024x2 | b 1024 c 2048x1 d 64x32 e 1024x1 | f 1024 g 3072x1 | h 1024x2");
+    assert_int_equal(zn_units_init(&units, &m.list,
+                                   &(struct zn_units_options){.type = ZN_F32, .n_ranks = 1, .frozen = frozen, .by_matrix = true}),
+                     ZN_OK);
+    static const struct {
+        const char *params;
+        int64_t first, first_of_kind;
+        int joined;
+        bool by_matrix;
+    } want[] = {{"a", 0, 0, 0, false},    {"cd", 2048, 0, 1, true},       {"b", 6144, 2048, 1, false},    {"e", 13312, 0, 1, false},
+                {"g", 7168, 4096, 4, true}, {"f", 10240, 3072, 4, false}, {"h", 11264, 4096, 6, false}};
+    assert_int_equal(units.n_units, 7);
+    for (int u = 0; u < 7; u++) {
+        assert_true(has_only(&units, u, &m, want[u].params));
+        assert_int_equal(units.units[u].first, want[u].first);
+        assert_int_equal(units.units[u].first_of_kind, want[u].first_of_kind);
+        assert_int_equal(units.units[u].by_matrix, want[u].by_matrix);
+        assert_int_equal(zn_units_joined(&units, u), want[u].joined);
+        assert_int_equal(units.units[u].is_trained, u != 3);
+    }
+    zn_units_fini(&units);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +189,7 @@ int main(void)
         cmocka_unit_test(every_element_has_one_owner),
         cmocka_unit_test(units_are_in_the_order_of_segments),
         cmocka_unit_test(frozen_parameters_are_units_of_their_own),
+        cmocka_unit_test(matrices_that_are_updated_whole_are_units_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
