@@ -14,6 +14,7 @@ void zn_module_destroy(zn_module *module)
 zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
                           const struct zn_batch *batch)
 {
+    x = zn_copy_to_slices(tape, x, weight);
     if (batch->logits)
         return zn_head_logits(tape, x, weight, batch->logits);
     return zn_head_loss(tape, x, &(struct zn_head){.weight = weight,
@@ -110,7 +111,9 @@ static void run_again(const struct training *r, int s, int64_t a)
     if (is_saved(r, s))
         r->x[at] = zn_tape_load(r->tape, at, r->x[at]);
     prefetch_after(r, s, a);
+    zn_tape_leave_out_values(r->tape, s == 0 && r->module->only_embeds);
     zn_tensor *again = run_segment(r->module, r->tape, s, r->x[at], &r->batches[a]);
+    zn_tape_leave_out_values(r->tape, false);
     zn_tape_pass_gradient(r->tape, again, r->x[at + r->n]);
     zn_tape_backward(r->tape, mark);
 }

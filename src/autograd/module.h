@@ -30,6 +30,7 @@ struct zn_module {
     int n_adapters;
     zn_constant *constants;
     int n_constants;
+    bool only_embeds; /* the first segment is the embedding and nothing else: backward needs no values of it */
     int64_t vocabulary;
     int64_t max_seq_len; /* the longest sequence it takes */
 };

@@ -66,6 +66,9 @@ struct zn_node *tape_node(zn_tape *t, const struct op *op);
 /* A new tensor in the arena. */
 zn_tensor *tape_tensor(zn_tape *t, zn_dtype type, int ndim, const int64_t *dims);
 
+/* The values of x as another tensor, with a gradient of its own. */
+zn_tensor *tape_same(zn_tape *t, const zn_tensor *x);
+
 /* Sets the output, runs forward, records. Returns the output. */
 zn_tensor *tape_run(zn_tape *t, struct zn_node *n, zn_tensor *out);
 
@@ -75,6 +78,7 @@ void tape_fail(zn_tape *t, const char *op, const char *what);
 zn_device *tape_device(const zn_tape *t);
 zn_dtype tape_param_type(const zn_tape *t, const zn_param *param); /* of the values tape_param gives; NULL: any */
 bool tape_is_recording(const zn_tape *t);
+bool tape_leaves_out_values(const zn_tape *t);
 zn_addr tape_constant(const zn_tape *t, const zn_constant *constant);
 
 /* The pass's cache or NULL, the positions before its first, and the next attention operator's room
@@ -118,6 +122,13 @@ zn_status tape_open_gradient(zn_tape *t, const zn_param *param, zn_addr *address
 zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address);
 zn_status tape_open_tile_gradient(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile);
 zn_status tape_close_tile_gradient(zn_tape *t, const zn_param *param, const struct tile *tile);
+
+/* The gradient of a bias: the column sums of y's. param NULL or frozen: nothing. */
+zn_status tape_bias_gradient(zn_tape *t, const zn_param *bias, const zn_tensor *y);
+
+/* Between the ranks that hold slices; and what is done to the gradient of a parameter, or of its tile, that several of them hold. */
+zn_status tape_exchange(zn_tape *t, zn_exchange what, zn_addr from, zn_addr to, int64_t n_elements);
+zn_status tape_sum_copies(zn_tape *t, const zn_param *param, zn_addr gradient, int64_t n_elements);
 
 /* y(rows, out) = x · weight + bias for any number of rows. y and x have no gaps between their rows. */
 struct product {

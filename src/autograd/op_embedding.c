@@ -1,6 +1,27 @@
 /* Token and position embedding. */
 #include "autograd/node.h"
 
+/* The id of the first row that this rank has of the table. */
+static int64_t first_row(const zn_param *table)
+{
+    return zn_is_sliced(table) ? table->slice.index * table->dims[0] : 0;
+}
+
+/* Rows that other ranks of a tensor-parallel group have are zero here, and the sum over them has all. */
+static zn_status clear_rows(zn_tape *t, const struct zn_node *n)
+{
+    if (!zn_is_sliced(n->param[0]))
+        return ZN_OK;
+    return zn_run_zero(tape_device(t), &(struct zn_zero_args){.dst = tape_use(t, n->out),
+                                                              .n_bytes = n->out->n_elements * (int64_t)sizeof(float)});
+}
+
+static zn_status sum_rows(zn_tape *t, const struct zn_node *n)
+{
+    zn_addr y = tape_use(t, n->out);
+    return zn_is_sliced(n->param[0]) ? tape_exchange(t, ZN_SUM_OVER_SLICES, y, y, n->out->n_elements) : ZN_OK;
+}
+
 /* y(row) = table(id), plus what is added by position; either may be 0. */
 static zn_status take_rows(zn_tape *t, struct zn_node *n, const struct tile *table, zn_addr positions)
 {
@@ -14,7 +35,7 @@ static zn_status take_rows(zn_tape *t, struct zn_node *n, const struct tile *tab
                                                             .rows = tensor_rows(n->out),
                                                             .width = tensor_cols(n->out),
                                                             .period = n->out->dims[1],
-                                                            .first_id = table->row,
+                                                            .first_id = first_row(n->param[0]) + table->row,
                                                             .n_ids = table->n_rows,
                                                             .table_type = tape_param_type(t, read)});
 }
@@ -23,10 +44,14 @@ static zn_status embedding_forward(zn_tape *t, struct zn_node *n)
 {
     zn_addr positions;
     struct tile table;
+    if (zn_is_sliced(n->param[0]) && tape_leaves_out_values(t))
+        return ZN_OK;
+    ZN_TRY(clear_rows(t, n));
     for (int64_t row = 0; row < n->param[0]->dims[0]; row += table.n_rows) {
         ZN_TRY(tape_tile(t, n->param[0], row, &table));
         ZN_TRY(take_rows(t, n, &table, 0));
     }
+    ZN_TRY(sum_rows(t, n));
     if (!n->param[1])
         return ZN_OK;
     ZN_TRY(tape_param(t, n->param[1], &positions));
@@ -46,7 +71,7 @@ static zn_status add_rows(zn_tape *t, struct zn_node *n, const struct tile *d_ta
                                          .rows = tensor_rows(n->out),
                                          .width = tensor_cols(n->out),
                                          .period = n->out->dims[1],
-                                         .first_id = d_table->row,
+                                         .first_id = first_row(n->param[0]) + d_table->row,
                                          .n_ids = d_table->n_rows,
                                          .n_positions = n->param[1] ? n->param[1]->dims[0] : 0});
 }

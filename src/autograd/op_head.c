@@ -4,7 +4,10 @@
  * and serve loss and gradient; without, or when the weight comes in tiles, only one panel of them
  * does: a first sweep over the panels finds each row's log-sum-exp, a second computes the logits
  * again and their gradient. Panels and chunks are whole blocks of the grid of matrix products, tiles
- * whole panels, and both ways add in the same order, so they give the same bits. */
+ * whole panels, and both ways add in the same order, so they give the same bits.
+ *
+ * Where ranks of a tensor-parallel group hold slices of the weight, each has the logits of its own rows of it, panel by panel; of
+ * every token they exchange the log-sum-exp of their logits and the target's logit, never logits. Rows that are padding have none. */
 #include "autograd/node.h"
 
 enum { HEAD_TOKENS = 256, HEAD_PANEL = 1024 };
@@ -19,6 +22,7 @@ struct sweep {
     int64_t logits_stride;
     zn_addr dx; /* 0 when not wanted */
     int64_t rows, width, vocabulary;
+    int64_t first_col, n_live; /* of the vocabulary: the first here, and how many of those here are no padding */
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -97,21 +101,61 @@ static zn_status run_along(const struct sweep *s, zn_addr logits, int64_t row, i
                                      .rows = chunk_rows(s, row),
                                      .cols = cols,
                                      .stride = s->logits_stride,
-                                     .first_col = col,
+                                     .first_col = s->first_col + col,
                                      .first = col == 0});
 }
 
-static zn_status finish(const struct sweep *s, int64_t row)
+static zn_status finish_into(const struct sweep *s, int64_t row, zn_addr loss)
 {
     return zn_run_loss_finish(
         tape_device(s->t),
         &(struct zn_loss_finish_args){.lse = float_at(s->row_sum, row),
-                                      .loss = s->head->loss,
+                                      .loss = loss,
                                       .row_max = float_at(s->row_max, row),
                                       .row_sum = float_at(s->row_sum, row),
                                       .target_logit = float_at(s->target_logit, row),
                                       .targets = s->targets + (zn_addr)row * sizeof(int32_t),
                                       .rows = chunk_rows(s, row)});
+}
+
+static zn_status finish(const struct sweep *s, int64_t row)
+{
+    return finish_into(s, row, s->head->loss);
+}
+
+/* All ranks' log-sum-exps are joined as logits are, in rank order; the target's logit is zero on all ranks but one. */
+static zn_status join_slices(const struct sweep *s)
+{
+    const struct zn_slice *slice = &s->head->weight->slice;
+    zn_addr all, unused, targets;
+    size_t n_bytes = (size_t)s->rows * sizeof(float);
+    if (!zn_is_sliced(s->head->weight))
+        return ZN_OK;
+    ZN_TRY(tape_scratch(s->t, sizeof(double), &unused));
+    ZN_TRY(tape_scratch(s->t, 2 * (size_t)slice->count * n_bytes, &all));
+    ZN_TRY(tape_scratch(s->t, n_bytes, &targets));
+    for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS)
+        ZN_TRY(finish_into(s, row, unused));
+    ZN_TRY(tape_exchange(s->t, ZN_GATHER_SLICES, s->row_sum, all, 2 * s->rows));
+    for (int r = 0; r < slice->count; r++) {
+        zn_addr lse = all + 2 * (zn_addr)r * n_bytes, target = lse + n_bytes;
+        ZN_TRY(zn_run_loss_panel(tape_device(s->t), &(struct zn_loss_panel_args){.logits = lse,
+                                                                                .targets = s->targets,
+                                                                                .row_max = s->row_max,
+                                                                                .row_sum = s->row_sum,
+                                                                                .target_logit = targets,
+                                                                                .rows = s->rows,
+                                                                                .cols = 1,
+                                                                                .stride = 1,
+                                                                                .first_col = INT32_MAX, /* nobody's target */
+                                                                                .first = r == 0}));
+        if (r > 0)
+            ZN_TRY(zn_run_add(tape_device(s->t), &(struct zn_add_args){.y = s->target_logit,
+                                                                       .a = r == 1 ? all + n_bytes : s->target_logit,
+                                                                       .b = target,
+                                                                       .n_elements = s->rows}));
+    }
+    return ZN_OK;
 }
 
 /* From logits(chunk, cols) to their gradient, in place, then to those of x and weight. */
@@ -126,7 +170,7 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
                                         .rows = m,
                                         .cols = cols,
                                         .stride = s->logits_stride,
-                                        .first_col = col,
+                                        .first_col = s->first_col + col,
                                         .scale = s->head->scale}));
     if (s->dx)
         ZN_TRY(zn_run_gemm(tape_device(s->t),
@@ -161,28 +205,40 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
 static zn_status sweep_loss(struct sweep *s)
 {
     for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL) {
-        int64_t cols = least(HEAD_PANEL, s->vocabulary - col);
+        int64_t cols = least(HEAD_PANEL, s->n_live - col);
         ZN_TRY(reach_tile(s, col));
-        for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
+        for (int64_t row = 0; row < s->rows && cols > 0; row += HEAD_TOKENS) {
             ZN_TRY(compute_logits(s, row, col, cols));
             ZN_TRY(run_along(s, s->logits, row, col, cols));
         }
     }
+    ZN_TRY(join_slices(s));
     for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS)
         ZN_TRY(finish(s, row));
     return ZN_OK;
 }
 
+/* Panels up to the present one's end have their gradients: what is padding of it has none. */
+static zn_status clear_padding(const struct sweep *s, int64_t col, int64_t cols)
+{
+    int64_t first = s->n_live > col ? s->n_live : col, n = col + cols - first;
+    if (n <= 0 || !s->dw.address)
+        return ZN_OK;
+    return zn_run_zero(tape_device(s->t), &(struct zn_zero_args){.dst = float_at(s->dw.address, (first - s->dw.row) * s->width),
+                                                                 .n_bytes = n * s->width * (int64_t)sizeof(float)});
+}
+
 static zn_status sweep_again(struct sweep *s)
 {
     for (int64_t col = 0; col < s->vocabulary; col += HEAD_PANEL) {
-        int64_t cols = least(HEAD_PANEL, s->vocabulary - col);
+        int64_t cols = least(HEAD_PANEL, s->vocabulary - col), live = least(cols, s->n_live - col);
         ZN_TRY(reach_tile(s, col));
         ZN_TRY(open_tile(s, col));
-        for (int64_t row = 0; row < s->rows; row += HEAD_TOKENS) {
-            ZN_TRY(compute_logits(s, row, col, cols));
-            ZN_TRY(differentiate(s, row, col, cols));
+        for (int64_t row = 0; row < s->rows && live > 0; row += HEAD_TOKENS) {
+            ZN_TRY(compute_logits(s, row, col, live));
+            ZN_TRY(differentiate(s, row, col, live));
         }
+        ZN_TRY(clear_padding(s, col, cols));
         ZN_TRY(close_tile(s, col + cols));
     }
     return ZN_OK;
@@ -203,6 +259,19 @@ static zn_status sweep_keeping(struct sweep *s)
     return close_tile(s, s->vocabulary);
 }
 
+/* What ranks exchange lies side by side. */
+static zn_status take_statistics(struct sweep *s)
+{
+    size_t n_bytes = (size_t)s->rows * sizeof(float);
+    if (!zn_is_sliced(s->head->weight)) {
+        ZN_TRY(tape_scratch(s->t, n_bytes, &s->row_sum));
+        return tape_scratch(s->t, n_bytes, &s->target_logit);
+    }
+    ZN_TRY(tape_scratch(s->t, 2 * n_bytes, &s->row_sum));
+    s->target_logit = s->row_sum + n_bytes;
+    return ZN_OK;
+}
+
 static zn_status sweep_init(struct sweep *s, zn_tape *t, struct zn_node *n, bool whole_rows)
 {
     const struct zn_head *head = &n->as.head;
@@ -212,12 +281,13 @@ static zn_status sweep_init(struct sweep *s, zn_tape *t, struct zn_node *n, bool
                         .targets = tape_use(t, head->targets),
                         .rows = tensor_rows(n->in[0]),
                         .width = tensor_cols(n->in[0]),
-                        .vocabulary = head->weight->dims[0]};
+                        .vocabulary = head->weight->dims[0],
+                        .first_col = zn_is_sliced(head->weight) ? head->weight->slice.index * head->weight->dims[0] : 0,
+                        .n_live = zn_param_n_held(head->weight) / head->weight->dims[1]};
     s->logits_stride = whole_rows ? s->vocabulary : least(HEAD_PANEL, s->vocabulary);
     size_t n_logits = (size_t)(least(HEAD_TOKENS, s->rows) * s->logits_stride);
     ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->row_max));
-    ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->row_sum));
-    ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->target_logit));
+    ZN_TRY(take_statistics(s));
     return tape_scratch(t, n_logits * sizeof(float), &s->logits);
 }
 
@@ -234,7 +304,7 @@ static zn_status head_backward(zn_tape *t, struct zn_node *n)
 {
     struct sweep s;
     struct gradient *dx;
-    bool keeps = n->as.head.keep_logits && !tape_is_tiled(t, n->param[0]);
+    bool keeps = n->as.head.keep_logits && !tape_is_tiled(t, n->param[0]) && !zn_is_sliced(n->param[0]);
     ZN_TRY(sweep_init(&s, t, n, keeps));
     ZN_TRY(tape_contribution(t, n->in[0], &dx));
     s.dx = gradient_address(dx);

@@ -80,27 +80,27 @@ static zn_status weight_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
     return ZN_OK;
 }
 
-static zn_status bias_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
+zn_status tape_bias_gradient(zn_tape *t, const zn_param *bias, const zn_tensor *y)
 {
-    zn_addr db, partial;
-    ZN_TRY(tape_open_gradient(t, n->param[1], &db));
+    zn_addr db, partial, dy = tape_gradient(t, y);
+    ZN_TRY(tape_open_gradient(t, bias, &db));
     if (!db)
         return ZN_OK;
-    int64_t rows = tensor_rows(n->out), cols = tensor_cols(n->out);
+    int64_t rows = tensor_rows(y), cols = tensor_cols(y);
     size_t chunks = (size_t)((rows + ZN_SUM_ROWS - 1) / ZN_SUM_ROWS);
     ZN_TRY(tape_scratch(t, chunks * (size_t)cols * sizeof(float), &partial));
     ZN_TRY(zn_run_column_sum(
         tape_device(t),
         &(struct zn_column_sum_args){
             .dst = db, .src = dy, .partial = partial, .rows = rows, .cols = cols, .stride = cols}));
-    return tape_close_gradient(t, n->param[1], db);
+    return tape_close_gradient(t, bias, db);
 }
 
 static zn_status linear_backward(zn_tape *t, struct zn_node *n)
 {
     zn_addr dy = tape_gradient(t, n->out);
     ZN_TRY(weight_gradient(t, n, dy));
-    ZN_TRY(bias_gradient(t, n, dy));
+    ZN_TRY(tape_bias_gradient(t, n->param[1], n->out));
     return input_gradient(t, n, dy);
 }
 

@@ -16,6 +16,13 @@ typedef enum zn_layout { ZN_OUT_IN, ZN_IN_OUT } zn_layout;
 zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
                      zn_layout layout);
 
+/* Between what all ranks of a tensor-parallel group have and the slices that each computes (Megatron-LM's f and g). Where the weight
+ * is not sliced, x itself and a plain linear operator.
+ *   x as the input of `weight`, which has a slice of the outputs: the gradients of x, one from each rank, are summed.
+ *   The linear operator whose weight has a slice of the inputs: the results of all ranks are summed, and the bias added once. */
+zn_tensor *zn_copy_to_slices(zn_tape *t, zn_tensor *x, const zn_param *weight);
+zn_tensor *zn_linear_of_slices(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias, zn_layout layout);
+
 zn_tensor *zn_layernorm(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
                         float eps);
 
@@ -53,7 +60,7 @@ zn_tensor *zn_mul(zn_tape *t, zn_tensor *a, zn_tensor *b);
  * ignored positions. The sum of the token losses is added to the double at `loss`; gradients
  * are those of that sum × scale. Logits exist for one chunk of tokens and vocabulary at a time
  * (`keep_logits` false: computed again for the gradient, one panel at a time) or of tokens alone
- * (true); both give the same bits. While recording, all is computed in backward: the loss is there after it. */
+ * (true, unless the weight is sliced); both give the same bits. While recording, all is computed in backward: the loss is there after it. */
 struct zn_head {
     const zn_param *weight;
     zn_tensor *targets;

@@ -14,6 +14,10 @@ typedef struct zn_constant {
     const float *values; /* owned by the module */
 } zn_constant;
 
+/* What the ranks of a tensor-parallel group exchange of n floats each, in fp32: every one has the sum, added in rank order, where
+ * `to` may be `from`; or those of all, one after the other. */
+typedef enum zn_exchange { ZN_SUM_OVER_SLICES, ZN_GATHER_SLICES } zn_exchange;
+
 /* A parameter may come in tiles, runs of its rows (the first of its dimensions). Operators that take
  * two-dimensional parameters go through the tiles and use one at a time: what was acquired before
  * may be gone once another is acquired. */
@@ -39,6 +43,8 @@ struct zn_param_hooks {
     zn_status (*save)(void *self, int64_t index, zn_addr from, int64_t n_elements);
     zn_status (*prefetch)(void *self, int64_t index, int64_t n_elements);
     zn_status (*load)(void *self, int64_t index, zn_addr to, int64_t n_elements);
+    /* Where parameters are sliced. */
+    zn_status (*exchange)(void *self, zn_exchange what, zn_addr from, zn_addr to, int64_t n_elements);
 };
 
 #endif

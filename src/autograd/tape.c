@@ -15,6 +15,7 @@ struct zn_tape {
     void *hooks_self;
     zn_dtype param_type;
     bool keeps_fp32; /* between segments */
+    bool leaves_out_values;
     zn_bump bump; /* tensors, nodes and gradients of the pass */
     zn_arena arena;
     zn_addr base;
@@ -59,7 +60,7 @@ void zn_tape_start(zn_tape *t, zn_lifetimes *lifetimes, bool recording_lifetimes
     t->cache = NULL;
     t->position_ids = NULL;
     t->last = NULL;
-    t->recording = false;
+    t->recording = t->leaves_out_values = false;
     t->status = ZN_OK;
 }
 
@@ -142,6 +143,14 @@ zn_tensor *tape_tensor(zn_tape *t, zn_dtype type, int ndim, const int64_t *dims)
     return x;
 }
 
+zn_tensor *tape_same(zn_tape *t, const zn_tensor *x)
+{
+    zn_tensor *y = new_tensor(t, x->type, x->ndim, x->dims);
+    y->address = x->address;
+    y->block = x->block;
+    return y;
+}
+
 zn_tensor *zn_tape_external(zn_tape *t, zn_dtype type, int ndim, const int64_t *dims,
                             zn_addr address)
 {
@@ -153,6 +162,16 @@ zn_tensor *zn_tape_external(zn_tape *t, zn_dtype type, int ndim, const int64_t *
 void zn_tape_keep_fp32(zn_tape *t)
 {
     t->keeps_fp32 = true;
+}
+
+void zn_tape_leave_out_values(zn_tape *t, bool on)
+{
+    t->leaves_out_values = on;
+}
+
+bool tape_leaves_out_values(const zn_tape *t)
+{
+    return t->leaves_out_values;
 }
 
 void zn_tape_round(zn_tape *t, zn_tensor *x)
@@ -342,6 +361,13 @@ zn_status tape_param(zn_tape *t, const zn_param *param, zn_addr *address)
     return t->hooks->acquire(t->hooks_self, param, 0, address);
 }
 
+zn_status tape_exchange(zn_tape *t, zn_exchange what, zn_addr from, zn_addr to, int64_t n_elements)
+{
+    if (!t->hooks->exchange)
+        return zn_fail(ZN_ERR_INTERNAL, "parameters are sliced, and there are no ranks that hold the others");
+    return t->hooks->exchange(t->hooks_self, what, from, to, n_elements);
+}
+
 static int64_t tile_rows(const zn_tape *t, const zn_param *param)
 {
     return t->hooks->tile_rows ? t->hooks->tile_rows(t->hooks_self, param) : param->dims[0];
@@ -434,7 +460,10 @@ zn_status tape_open_gradient(zn_tape *t, const zn_param *param, zn_addr *address
 
 zn_status tape_close_gradient(zn_tape *t, const zn_param *param, zn_addr address)
 {
-    return address ? t->hooks->close_gradient(t->hooks_self, param, 0) : ZN_OK;
+    if (!address)
+        return ZN_OK;
+    ZN_TRY(tape_sum_copies(t, param, address, param->n_elements));
+    return t->hooks->close_gradient(t->hooks_self, param, 0);
 }
 
 zn_status tape_open_tile_gradient(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile)
@@ -445,7 +474,10 @@ zn_status tape_open_tile_gradient(zn_tape *t, const zn_param *param, int64_t row
 
 zn_status tape_close_tile_gradient(zn_tape *t, const zn_param *param, const struct tile *tile)
 {
-    return tile->address ? t->hooks->close_gradient(t->hooks_self, param, tile->row) : ZN_OK;
+    if (!tile->address)
+        return ZN_OK;
+    ZN_TRY(tape_sum_copies(t, param, tile->address, tile->n_rows * (param->n_elements / param->dims[0])));
+    return t->hooks->close_gradient(t->hooks_self, param, tile->row);
 }
 
 int64_t zn_tensor_dim(const zn_tensor *tensor, int dim)

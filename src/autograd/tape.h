@@ -50,6 +50,9 @@ void zn_tape_keep_fp32(zn_tape *tape);
 /* Rounds `x` in place to the working precision; nothing in fp32. Its gradient passes unchanged. */
 void zn_tape_round(zn_tape *tape, zn_tensor *x);
 
+/* While on, nobody needs the values that operators make: those that other ranks take part in leave them out. */
+void zn_tape_leave_out_values(zn_tape *tape, bool on);
+
 /* Makes `x` a leaf that wants a gradient: the input of a segment that is recomputed. */
 void zn_tape_want_gradient(zn_tape *tape, zn_tensor *x);
 

@@ -33,7 +33,7 @@ static zn_status put(const struct loading *l, const zn_param *p, zn_state state,
 /* What is to be read from element `from` on. */
 static struct zn_range next_range(const struct loading *l, const zn_param *p, int64_t from)
 {
-    return l->engine ? zn_engine_owned_range(l->engine, p, from) : (struct zn_range){from, p->n_elements - from};
+    return l->engine ? zn_engine_owned_range(l->engine, p, from) : (struct zn_range){from, zn_param_n_whole(p) - from};
 }
 
 static zn_status load_tensor(const struct loading *l, const zn_st_file *file, const struct zn_st_tensor *t,
@@ -96,9 +96,9 @@ static zn_status check_tensor(const struct loading *l, const zn_st_file *file, c
     static const zn_st_dtype types[] = {[ZN_F32] = ZN_ST_F32, [ZN_BF16] = ZN_ST_BF16, [ZN_U8] = ZN_ST_U8};
     char is[ZN_SHAPE_TEXT], wanted[ZN_SHAPE_TEXT];
     zn_st_dtype type = l->engine ? types[zn_engine_state_type(l->engine, state)] : ZN_ST_F32;
-    int64_t n_scales = l->engine ? zn_state_values(p->n_elements, zn_engine_state_grain(l->engine, state)) : 0;
+    int64_t n_scales = l->engine ? zn_state_values(zn_param_n_whole(p), zn_engine_state_grain(l->engine, state)) : 0;
     int n_dims = state < ZN_STATE_SCALES ? p->ndim : 1;
-    const int64_t *dims = state < ZN_STATE_SCALES ? p->dims : &n_scales;
+    const int64_t *dims = state < ZN_STATE_SCALES ? zn_param_shape(p) : &n_scales;
     if (t->n_dims != n_dims || memcmp(t->dims, dims, (size_t)n_dims * sizeof dims[0]) != 0)
         return zn_fail(ZN_ERR_INPUT, "%s: tensor '%s' has shape %s, not %s", zn_st_path(file), zn_shown(t->name).text,
                        zn_shape_text(t->n_dims, t->dims, is), zn_shape_text(n_dims, dims, wanted));

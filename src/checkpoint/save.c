@@ -64,7 +64,7 @@ static struct zn_state_sizes sum_states(const struct zn_save_options *o, const s
         for (int i = 0; i < o->model->module->n_params; i++) {
             if (!has_tensor(o, state, k, i))
                 continue;
-            int64_t n = zn_state_values(o->model->module->params[i].n_elements, zn_engine_state_grain(o->engine, (zn_state)k));
+            int64_t n = zn_state_values(zn_param_n_whole(&o->model->module->params[i]), zn_engine_state_grain(o->engine, (zn_state)k));
             sizes.n_tensors++;
             sizes.n_bytes += (uint64_t)n * zn_dtype_bytes(zn_engine_state_type(o->engine, (zn_state)k));
         }
@@ -95,7 +95,7 @@ static zn_status name_states(const struct zn_save_options *o, const struct zn_ru
             specs[n].dtype = zn_engine_state_type(o->engine, (zn_state)k);
             if (k >= ZN_STATE_SCALES) {
                 specs[n].n_dims = 1;
-                specs[n].dims[0] = zn_state_values(module->params[i].n_elements, zn_engine_state_grain(o->engine, (zn_state)k));
+                specs[n].dims[0] = zn_state_values(zn_param_n_whole(&module->params[i]), zn_engine_state_grain(o->engine, (zn_state)k));
             }
             if (asprintf(&name, "%s.%s", specs[n].name, state->states[k]) < 0) {
                 specs[n].name = NULL;

@@ -51,7 +51,7 @@ struct zn_state_sizes zn_checkpoint_states(const zn_model *model, const struct z
 {
     struct zn_state_sizes sizes = {0};
     for (int i = zn_model_first_written(model); i < model->module->n_params; i++) {
-        int64_t n = model->module->params[i].n_elements;
+        int64_t n = zn_param_n_whole(&model->module->params[i]);
         if (style->dtype != ZN_F32)
             add_tensor(&sizes, n, ZN_F32);
         bool by_matrix = zn_optimizer_is_by_matrix(o->optimizer) &&

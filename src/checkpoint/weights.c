@@ -74,9 +74,9 @@ zn_status zn_weights_check(const zn_model *model, const zn_model_files *files,
         zn_dtype type;
         if (zn_is_adapter(p))
             continue;
-        ZN_TRY(zn_model_files_get(files, folder_name(model, p, s.without_prefix), p->ndim, p->dims, &found));
+        ZN_TRY(zn_model_files_get(files, folder_name(model, p, s.without_prefix), p->ndim, zn_param_shape(p), &found));
         if (zn_st_dtype_is_float(found.tensor->dtype, &type))
-            n_of_type[type] += p->n_elements;
+            n_of_type[type] += zn_param_n_whole(p);
     }
     s.dtype = ZN_F32;
     for (zn_dtype type = ZN_F32; type <= ZN_F16; type++) {
@@ -97,7 +97,7 @@ zn_status zn_weights_find(const zn_model *model, const zn_model_files *files,
                           struct zn_model_tensor *found)
 {
     const char *name = folder_name(model, param, style->without_prefix);
-    return zn_model_files_get(files, name, param->ndim, param->dims, found);
+    return zn_model_files_get(files, name, param->ndim, zn_param_shape(param), found);
 }
 
 zn_status zn_weights_type(const zn_model *model, const zn_model_files *files, const struct zn_weights_style *style,
@@ -131,7 +131,7 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
         struct zn_model_tensor found;
         if (zn_is_adapter(p))
             continue;
-        status = zn_model_files_get(files, folder_name(model, p, style->without_prefix), p->ndim, p->dims,
+        status = zn_model_files_get(files, folder_name(model, p, style->without_prefix), p->ndim, zn_param_shape(p),
                                     &found);
         struct zn_range range = zn_engine_owned_range(engine, p, 0);
         while (range.n > 0 && status == ZN_OK) {
@@ -141,7 +141,7 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
                 status = zn_engine_write_state(engine, p, ZN_STATE_MASTER, range.first, piece, n);
             range = zn_engine_owned_range(engine, p, range.first + n);
         }
-        done += p->n_elements;
+        done += zn_param_n_whole(p);
         if (status == ZN_OK && progress)
             progress(self, done, total);
     }
@@ -153,7 +153,7 @@ struct zn_st_spec zn_weights_spec(const zn_model *model, const struct zn_weights
 {
     struct zn_st_spec spec = {.name = folder_name(model, p, style->without_prefix), .dtype = style->dtype,
                               .n_dims = p->ndim};
-    memcpy(spec.dims, p->dims, (size_t)p->ndim * sizeof p->dims[0]);
+    memcpy(spec.dims, zn_param_shape(p), (size_t)p->ndim * sizeof p->dims[0]);
     return spec;
 }
 

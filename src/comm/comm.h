@@ -49,6 +49,7 @@ typedef enum zn_comm_kind {
     ZN_COMM_GATHER_PARAM, /* values of parameters */
     ZN_COMM_GATHER_GRAD,  /* summed gradients, at stage 0 */
     ZN_COMM_REDUCE_GRAD,
+    ZN_COMM_ACTIVATIONS, /* of tensor parallelism, and their gradients */
     ZN_N_COMM_KINDS
 } zn_comm_kind;
 

@@ -175,7 +175,7 @@ struct zn_column_sum_args {
 /* y(row,:) = table(ids[row],:) [+ positions(p,:)], p the row's position: position_ids[row], or row mod period where
  * there are none. Both are int32 in range (checked by the host before). */
 struct zn_embedding_forward_args {
-    zn_addr y, table, positions, ids; /* table or positions may be 0 */
+    zn_addr y, table, positions, ids; /* table, and then ids, or positions may be 0 */
     zn_addr position_ids;             /* may be 0 */
     int64_t rows, width, period;
     int64_t first_id, n_ids; /* what the table holds; other ids leave their rows alone */

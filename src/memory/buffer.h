@@ -24,6 +24,7 @@ struct zn_buffer {
     zn_kind kind;
     size_t n_bytes; /* 0: there is no such buffer */
     bool is_shared; /* other ranks read it */
+    bool is_of_slices; /* … those of the tensor-parallel group */
     zn_space space;
     zn_addr base;         /* where it lies in memory … */
     uint64_t swap_offset; /* … or in the swap */

@@ -26,7 +26,7 @@ int64_t zn_model_n_written(const zn_model *model)
 {
     int64_t n = 0;
     for (int i = zn_model_first_written(model); i < model->module->n_params; i++)
-        n += model->module->params[i].n_elements;
+        n += zn_param_n_whole(&model->module->params[i]);
     return n;
 }
 

@@ -10,11 +10,31 @@ struct param_list {
     zn_param *params;
     int n_params, capacity;
     zn_status status; /* sticky */
+    struct zn_tensor_rank rank;
 };
 
 /* Declares a parameter and returns its index. dims ends with 0. */
 int param_add(struct param_list *list, int segment, zn_init init, float spread,
               const int64_t *dims, const char *format, ...) ZN_PRINTF(6, 7);
+
+/* How ranks of a tensor-parallel group share it; without one of these each holds all of it and computes all of its gradient. Along a
+ * dimension: in equal slices, of each of `parts` pieces; as many slices as there are heads, or copies of heads; or all of it on
+ * each, with a gradient that is the sum of theirs. What does not divide is refused by config_check_tensor. */
+void param_slice(struct param_list *list, int index, int dim, int parts);
+void param_slice_heads(struct param_list *list, int index, int dim, int64_t n_heads);
+void param_sum_gradients(struct param_list *list, int index);
+
+/* That heads, heads of keys and values, the MLP's width and the vocabulary can be shared by the ranks. */
+struct tensor_shape {
+    int64_t heads, kv_heads, inner, vocabulary;
+};
+zn_status config_check_tensor(struct zn_tensor_rank rank, const struct tensor_shape *shape);
+
+/* Heads of keys and values that a rank holds. */
+static inline int64_t kv_heads_held(int64_t kv_heads, int n_ranks)
+{
+    return kv_heads > n_ranks ? kv_heads / n_ranks : 1;
+}
 
 /* The pointer of a declared parameter, NULL for index < 0. */
 static inline const zn_param *param_at(const zn_module *module, int index)

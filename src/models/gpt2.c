@@ -16,6 +16,7 @@ struct gpt2 {
     float eps, initializer_range;
     zn_gelu_form gelu;
     bool scale_attention, scale_by_layer;
+    struct zn_tensor_rank rank;
     int token_table, position_table, final_weight, final_bias, head;
     struct block *blocks;
 };
@@ -25,21 +26,24 @@ static zn_tensor *block_forward(const struct gpt2 *g, zn_tape *t, int layer, zn_
     const zn_module *m = &g->module;
     const struct block *b = &g->blocks[layer];
     int64_t head_dim = g->hidden / g->heads;
-    struct zn_attention how = {.heads = g->heads, .kv_heads = g->heads, .head_dim = head_dim};
+    int64_t heads = g->heads / g->rank.count;
+    struct zn_attention how = {.heads = heads, .kv_heads = heads, .head_dim = head_dim};
     how.scale = g->scale_attention ? (float)(1.0 / sqrt((double)head_dim)) : 1.0f;
     if (g->scale_by_layer)
         how.scale /= (float)(layer + 1);
 
     zn_tensor *h = zn_layernorm(t, x, param_at(m, b->norm1_weight), param_at(m, b->norm1_bias), g->eps);
+    h = zn_copy_to_slices(t, h, param_at(m, b->qkv_weight));
     h = zn_linear(t, h, param_at(m, b->qkv_weight), param_at(m, b->qkv_bias), ZN_IN_OUT);
     h = zn_attention_fused(t, h, &how);
-    h = zn_linear(t, h, param_at(m, b->out_weight), param_at(m, b->out_bias), ZN_IN_OUT);
+    h = zn_linear_of_slices(t, h, param_at(m, b->out_weight), param_at(m, b->out_bias), ZN_IN_OUT);
     x = zn_add(t, x, h);
 
     h = zn_layernorm(t, x, param_at(m, b->norm2_weight), param_at(m, b->norm2_bias), g->eps);
+    h = zn_copy_to_slices(t, h, param_at(m, b->up_weight));
     h = zn_linear(t, h, param_at(m, b->up_weight), param_at(m, b->up_bias), ZN_IN_OUT);
     h = zn_gelu(t, h, g->gelu);
-    h = zn_linear(t, h, param_at(m, b->down_weight), param_at(m, b->down_bias), ZN_IN_OUT);
+    h = zn_linear_of_slices(t, h, param_at(m, b->down_weight), param_at(m, b->down_bias), ZN_IN_OUT);
     return zn_add(t, x, h);
 }
 
@@ -132,6 +136,12 @@ static void declare_block(struct gpt2 *g, struct param_list *list, int layer)
     b->down_weight = param_add(list, s, ZN_INIT_NORMAL, out_std, down, NAME("mlp.c_proj.weight"));
     b->down_bias = param_add(list, s, ZN_INIT_ZEROS, 0, row, NAME("mlp.c_proj.bias"));
 #undef NAME
+    param_slice(list, b->qkv_weight, 1, 3);
+    param_slice(list, b->qkv_bias, 0, 3);
+    param_slice(list, b->out_weight, 0, 1);
+    param_slice(list, b->up_weight, 1, 1);
+    param_slice(list, b->up_bias, 0, 1);
+    param_slice(list, b->down_weight, 0, 1);
 }
 
 static void declare(struct gpt2 *g, struct param_list *list, bool tied)
@@ -141,6 +151,7 @@ static void declare(struct gpt2 *g, struct param_list *list, bool tied)
     const int64_t row[] = {c, 0}, table[] = {vocabulary, c, 0}, positions[] = {g->positions, c, 0};
     float std = g->initializer_range;
     g->token_table = param_add(list, 0, ZN_INIT_NORMAL, std, table, "transformer.wte.weight");
+    param_slice(list, g->token_table, 0, 1);
     g->position_table = param_add(list, 0, ZN_INIT_NORMAL, std, positions, "transformer.wpe.weight");
     if (list->status == ZN_OK)
         list->params[g->position_table].stays_whole = true;
@@ -150,6 +161,8 @@ static void declare(struct gpt2 *g, struct param_list *list, bool tied)
     g->final_bias = param_add(list, last, ZN_INIT_ZEROS, 0, row, "transformer.ln_f.bias");
     g->head = tied ? g->token_table
                    : param_add(list, last, ZN_INIT_NORMAL, std, table, "lm_head.weight");
+    if (!tied)
+        param_slice(list, g->head, 0, 1);
 }
 
 zn_status gpt2_create(zn_json *config, int64_t max_seq_len, zn_model *model)
@@ -159,8 +172,11 @@ zn_status gpt2_create(zn_json *config, int64_t max_seq_len, zn_model *model)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a model");
     g->module.forward = gpt2_forward;
     g->module.destroy = gpt2_destroy;
-    struct param_list list = {0};
+    g->rank = model->rank;
+    struct param_list list = {.rank = model->rank};
     zn_status status = read_config(config, g, model);
+    if (status == ZN_OK)
+        status = config_check_tensor(g->rank, &(struct tensor_shape){g->heads, g->heads, g->inner, g->module.vocabulary});
     if (status != ZN_OK)
         goto undo_model;
     g->blocks = calloc((size_t)g->layers, sizeof *g->blocks);
@@ -175,6 +191,7 @@ zn_status gpt2_create(zn_json *config, int64_t max_seq_len, zn_model *model)
     if (status != ZN_OK)
         goto undo_model;
     g->module.n_segments = (int)g->layers + 2;
+    g->module.only_embeds = true;
     g->module.max_seq_len = max_seq_len ? max_seq_len : g->positions;
     model->module = &g->module;
     model->max_positions = g->positions;

@@ -19,6 +19,7 @@ struct block {
 struct llama {
     zn_module module;
     struct llama_config config;
+    struct zn_tensor_rank rank;
     struct block *blocks;
     int table, norm, head;
     zn_constant tables[2]; /* cos, sin */
@@ -28,6 +29,12 @@ struct llama {
 static zn_tensor *project(const struct llama *l, zn_tape *t, zn_tensor *x, struct projection p)
 {
     return zn_linear(t, x, param_at(&l->module, p.weight), param_at(&l->module, p.bias), ZN_OUT_IN);
+}
+
+/* The way back from heads or the MLP, of which each rank of a tensor-parallel group has its own. */
+static zn_tensor *project_back(const struct llama *l, zn_tape *t, zn_tensor *x, struct projection p)
+{
+    return zn_linear_of_slices(t, x, param_at(&l->module, p.weight), param_at(&l->module, p.bias), ZN_OUT_IN);
 }
 
 /* q or k: projected, normed per head (Qwen3), turned by position. */
@@ -44,22 +51,24 @@ static zn_tensor *block_forward(const struct llama *l, zn_tape *t, int layer, zn
 {
     const struct llama_config *c = &l->config;
     const struct block *b = &l->blocks[layer];
-    struct zn_attention how = {.heads = c->heads,
-                               .kv_heads = c->kv_heads,
+    struct zn_attention how = {.heads = c->heads / l->rank.count,
+                               .kv_heads = kv_heads_held(c->kv_heads, l->rank.count),
                                .head_dim = c->head_dim,
                                .window = c->windows[layer],
                                .scale = (float)(1.0 / sqrt((double)c->head_dim))};
 
     zn_tensor *h = zn_rmsnorm(t, x, param_at(&l->module, b->norm1), (float)c->eps);
-    zn_tensor *q = heads(l, t, h, b->q, b->q_norm, c->heads);
-    zn_tensor *k = heads(l, t, h, b->k, b->k_norm, c->kv_heads);
+    h = zn_copy_to_slices(t, h, param_at(&l->module, b->q.weight));
+    zn_tensor *q = heads(l, t, h, b->q, b->q_norm, how.heads);
+    zn_tensor *k = heads(l, t, h, b->k, b->k_norm, how.kv_heads);
     zn_tensor *v = project(l, t, h, b->v);
     h = zn_attention(t, q, k, v, &how);
-    x = zn_add(t, x, project(l, t, h, b->out));
+    x = zn_add(t, x, project_back(l, t, h, b->out));
 
     h = zn_rmsnorm(t, x, param_at(&l->module, b->norm2), (float)c->eps);
+    h = zn_copy_to_slices(t, h, param_at(&l->module, b->gate.weight));
     h = zn_swiglu(t, project(l, t, h, b->gate), project(l, t, h, b->up));
-    return zn_add(t, x, project(l, t, h, b->down));
+    return zn_add(t, x, project_back(l, t, h, b->down));
 }
 
 static zn_tensor *llama_forward(const zn_module *m, zn_tape *t, int segment, zn_tensor *x,
@@ -104,6 +113,29 @@ static int declare_norm(struct param_list *list, int layer, const char *name, in
     return param_add(list, layer + 1, ZN_INIT_ONES, 0, row, "model.layers.%d.%s.weight", layer, name);
 }
 
+/* Columns of what a rank computes are rows of the weight; what it takes, columns. */
+static void slice_out(struct param_list *list, struct projection p, int64_t n_heads)
+{
+    param_slice_heads(list, p.weight, 0, n_heads);
+    if (p.bias >= 0)
+        param_slice_heads(list, p.bias, 0, n_heads);
+}
+
+static void slice_block(const struct llama_config *c, struct param_list *list, const struct block *b)
+{
+    slice_out(list, b->q, c->heads);
+    slice_out(list, b->k, c->kv_heads);
+    slice_out(list, b->v, c->kv_heads);
+    slice_out(list, b->gate, c->intermediate);
+    slice_out(list, b->up, c->intermediate);
+    param_slice(list, b->out.weight, 1, 1);
+    param_slice(list, b->down.weight, 1, 1);
+    if (c->head_norm) { /* each rank norms its own heads */
+        param_sum_gradients(list, b->q_norm);
+        param_sum_gradients(list, b->k_norm);
+    }
+}
+
 static void declare_block(struct llama *l, struct param_list *list, int layer)
 {
     const struct llama_config *c = &l->config;
@@ -123,6 +155,7 @@ static void declare_block(struct llama *l, struct param_list *list, int layer)
     b->gate = declare_projection(l, list, layer, "mlp.gate_proj", c->intermediate, c->hidden, c->mlp_bias);
     b->up = declare_projection(l, list, layer, "mlp.up_proj", c->intermediate, c->hidden, c->mlp_bias);
     b->down = declare_projection(l, list, layer, "mlp.down_proj", c->hidden, c->intermediate, c->mlp_bias);
+    slice_block(c, list, b);
 }
 
 static void declare(struct llama *l, struct param_list *list)
@@ -132,10 +165,13 @@ static void declare(struct llama *l, struct param_list *list)
     int last = (int)c->layers + 1;
     float std = (float)c->initializer_range;
     l->table = param_add(list, 0, ZN_INIT_NORMAL, std, table, "model.embed_tokens.weight");
+    param_slice(list, l->table, 0, 1);
     for (int layer = 0; layer < c->layers; layer++)
         declare_block(l, list, layer);
     l->norm = param_add(list, last, ZN_INIT_ONES, 0, row, "model.norm.weight");
     l->head = c->tied ? l->table : param_add(list, last, ZN_INIT_NORMAL, std, table, "lm_head.weight");
+    if (!c->tied)
+        param_slice(list, l->head, 0, 1);
 }
 
 static zn_status make_tables(struct llama *l)
@@ -171,10 +207,14 @@ zn_status llama_family_create(zn_json *config, int64_t max_seq_len, zn_model *mo
     if (!l)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a model");
     struct llama_config *c = &l->config;
-    struct param_list list = {0};
+    struct param_list list = {.rank = model->rank};
+    l->rank = model->rank;
     l->module.forward = llama_forward;
     l->module.destroy = llama_destroy;
     zn_status status = llama_config_read(config, model->architecture, c);
+    if (status == ZN_OK)
+        status = config_check_tensor(l->rank,
+                                     &(struct tensor_shape){c->heads, c->kv_heads, c->intermediate, c->vocabulary});
     if (status != ZN_OK)
         goto undo_model;
     l->blocks = calloc((size_t)c->layers, sizeof *l->blocks);
@@ -186,6 +226,7 @@ zn_status llama_family_create(zn_json *config, int64_t max_seq_len, zn_model *mo
     l->module.params = list.params;
     l->module.n_params = list.n_params;
     l->module.n_segments = (int)c->layers + 2;
+    l->module.only_embeds = true;
     l->module.vocabulary = c->vocabulary;
     l->module.max_seq_len = max_seq_len ? max_seq_len : c->positions;
     status = list.status != ZN_OK ? list.status : make_tables(l);

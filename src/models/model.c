@@ -36,6 +36,11 @@ static zn_status check_not_quantised(zn_json *config)
 
 zn_status zn_model_create(zn_json *config, int64_t max_seq_len, zn_model **model)
 {
+    return zn_model_create_sliced(config, max_seq_len, (struct zn_tensor_rank){0, 1}, model);
+}
+
+zn_status zn_model_create_sliced(zn_json *config, int64_t max_seq_len, struct zn_tensor_rank rank, zn_model **model)
+{
     const char *type;
     ZN_TRY(zn_json_get_string(config, "model_type", &type));
     ZN_TRY(check_not_quantised(config));
@@ -46,6 +51,7 @@ zn_status zn_model_create(zn_json *config, int64_t max_seq_len, zn_model **model
         if (!m)
             return zn_fail(ZN_ERR_MEMORY, "no memory for a model");
         snprintf(m->architecture, sizeof m->architecture, "%s", type);
+        m->rank = rank;
         zn_status status = architectures[i].create(config, max_seq_len, m);
         if (status != ZN_OK) {
             free(m);
@@ -87,6 +93,14 @@ int64_t zn_model_n_elements(const zn_model *model)
 {
     int64_t sum = 0;
     for (int i = 0; i < model->module->n_params; i++)
+        sum += zn_param_n_whole(&model->module->params[i]);
+    return sum;
+}
+
+int64_t zn_model_n_held(const zn_model *model)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < model->module->n_params; i++)
         sum += model->module->params[i].n_elements;
     return sum;
 }
@@ -111,7 +125,8 @@ int param_add(struct param_list *list, int segment, zn_init init, float spread,
                     .segment = segment,
                     .init = init,
                     .spread = spread,
-                    .n_elements = 1};
+                    .n_elements = 1,
+                    .slice = {.count = 1, .parts = 1, .copy = list->rank.index, .copies = list->rank.count}};
     va_list args;
     va_start(args, format);
     vsnprintf(p->name, sizeof p->name, format, args);
@@ -123,6 +138,61 @@ int param_add(struct param_list *list, int segment, zn_init init, float spread,
             list->status = zn_fail(ZN_ERR_INPUT, "config.json: '%s' would be too large", p->name);
     }
     return list->n_params++;
+}
+
+static void slice(struct param_list *list, int index, struct zn_slice how)
+{
+    if (list->status != ZN_OK || list->rank.count < 2)
+        return;
+    zn_param *p = &list->params[index];
+    p->slice = how;
+    if (!zn_is_sliced(p))
+        return;
+    memcpy(p->shape, p->dims, sizeof p->shape);
+    p->dims[how.dim] = (p->shape[how.dim] + how.count - 1) / how.count;
+    p->n_elements = p->n_elements / p->shape[how.dim] * p->dims[how.dim];
+}
+
+void param_slice(struct param_list *list, int index, int dim, int parts)
+{
+    slice(list, index, (struct zn_slice){.dim = dim, .index = list->rank.index, .count = list->rank.count, .parts = parts, .copies = 1});
+}
+
+void param_slice_heads(struct param_list *list, int index, int dim, int64_t n_heads)
+{
+    int count = n_heads < list->rank.count ? (int)n_heads : list->rank.count, copies = list->rank.count / count;
+    slice(list, index, (struct zn_slice){.dim = dim,
+                                         .index = list->rank.index / copies,
+                                         .count = count,
+                                         .parts = 1,
+                                         .copy = list->rank.index % copies,
+                                         .copies = copies,
+                                         .sums_gradients = copies > 1});
+}
+
+void param_sum_gradients(struct param_list *list, int index)
+{
+    slice(list, index, (struct zn_slice){.count = 1,
+                                         .parts = 1,
+                                         .copy = list->rank.index,
+                                         .copies = list->rank.count,
+                                         .sums_gradients = true});
+}
+
+zn_status config_check_tensor(struct zn_tensor_rank rank, const struct tensor_shape *s)
+{
+    int n = rank.count;
+    if (s->heads % n != 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel %d: does not divide the model's %lld heads", n, (long long)s->heads);
+    if (s->kv_heads % n != 0 && n % s->kv_heads != 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel %d: neither divides the model's %lld heads of keys and values nor is a "
+                       "multiple of them", n, (long long)s->kv_heads);
+    if (s->inner % n != 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel %d: does not divide the MLP's width %lld", n, (long long)s->inner);
+    if ((s->vocabulary + n - 1) / n * (n - 1) >= s->vocabulary)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel %d: a vocabulary of %lld leaves a rank without a row", n,
+                       (long long)s->vocabulary);
+    return ZN_OK;
 }
 
 zn_status config_size(zn_json *config, const char *key, int64_t *value)

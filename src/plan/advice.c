@@ -31,7 +31,7 @@ static bool recompute_activations(struct zn_plan_setup *s, char *text, size_t si
 static bool set_stage(struct zn_plan_setup *s, int stage, char *text, size_t size)
 {
     const struct zn_offload *off = &s->engine.offload;
-    if (stage < 0 || stage > 3 || s->n_ranks == 1 || (stage < 3 && off->parameters != ZN_TIER_DEVICE) ||
+    if (stage < 0 || stage > 3 || zn_plan_replicas(s) == 1 || (stage < 3 && off->parameters != ZN_TIER_DEVICE) ||
         (stage < 2 && off->gradients == ZN_TIER_NVME))
         return false;
     bool asked = s->engine.stage < 2 && s->engine.reduce_every;

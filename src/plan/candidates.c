@@ -45,7 +45,7 @@ static bool has_path(const struct zn_plan_setup *s, const struct zn_choices *c, 
         return true;
     if ((c->gradients >= 0 && (c->gradients != DEVICE) != away) || (x->parameters != DEVICE && !away))
         return false;
-    return !away || zn_can_swap_gradients(x->stage, s->n_ranks);
+    return !away || zn_can_swap_gradients(x->stage, zn_plan_replicas(s));
 }
 
 static bool is_stage_of(const struct zn_plan_setup *s, const struct zn_choices *c, const struct zn_candidate *x)
@@ -56,7 +56,7 @@ static bool is_stage_of(const struct zn_plan_setup *s, const struct zn_choices *
         return x->stage == c->stage;
     if (!s->engine.trains && x->stage != 0 && x->stage != 3)
         return false;
-    if (s->n_ranks == 1) /* it partitions nothing; it has stage 3 where its parameters are elsewhere */
+    if (zn_plan_replicas(s) == 1) /* it partitions nothing; it has stage 3 where its parameters are elsewhere */
         return x->stage == (x->parameters != DEVICE ? 3 : 0);
     if ((c->gradients == NVME && x->stage < 2) || (s->engine.in_backward && x->stage == 0))
         return false;
@@ -121,7 +121,7 @@ int zn_candidates_list(const struct zn_plan_setup *s, const struct zn_choices *c
 /* Gradients go where the optimizer is, where they can. */
 static zn_tier gradients_of(const struct zn_plan_setup *s, const struct zn_choices *c, const struct zn_candidate *x)
 {
-    bool can_swap = zn_can_swap_gradients(x->stage, s->n_ranks) && !zn_choices_sum_once(c, &s->engine);
+    bool can_swap = zn_can_swap_gradients(x->stage, zn_plan_replicas(s)) && !zn_choices_sum_once(c, &s->engine);
     return tier_of(c->gradients, x->optimizer == NVME && !can_swap ? DEVICE : x->optimizer);
 }
 

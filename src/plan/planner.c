@@ -96,7 +96,7 @@ static zn_status try_candidate(struct search *s, const struct zn_candidate *x, s
 {
     *found = (struct best){0};
     zn_candidate_apply(x, s->choices, setup.engine.vertical && !s->choices->any_schedule, &setup);
-    struct zn_schedules schedules = zn_schedules_to_try(s->choices, &setup.engine, setup.n_ranks);
+    struct zn_schedules schedules = zn_schedules_to_try(s->choices, &setup.engine, zn_plan_replicas(&setup));
     for (int i = 0; i < schedules.n && !found->is_found; i++) {
         zn_candidate_apply(x, s->choices, schedules.vertical[i], &setup);
         struct best b = {.setup = setup, .is_found = true};
@@ -177,7 +177,7 @@ static zn_status check(const struct zn_plan_setup *s, const struct zn_choices *c
         if (tiers[i] == ZN_TIER_NVME && s->cluster->nvme_memory == 0)
             return zn_fail(ZN_ERR_USAGE, "--offload-… nvme: %s has no drive", s->cluster->name);
     ZN_TRY(zn_plan_check(s));
-    return zn_choices_check(c, &s->engine, s->n_ranks);
+    return zn_choices_check(c, &s->engine, zn_plan_replicas(s));
 }
 
 zn_status zn_plan_choose(struct zn_plan_setup *setup, const struct zn_choices *choices, struct zn_prediction *prediction)
@@ -211,7 +211,7 @@ bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_choices *cho
     if (at < 0)
         return false;
     zn_candidate_apply(&list[at], choices, setup->engine.vertical && !choices->any_schedule, setup);
-    struct zn_schedules schedules = zn_schedules_to_try(choices, &setup->engine, setup->n_ranks);
+    struct zn_schedules schedules = zn_schedules_to_try(choices, &setup->engine, zn_plan_replicas(setup));
     zn_candidate_apply(&list[at], choices, schedules.vertical[schedules.n - 1], setup); /* the last needs the least */
     return true;
 }

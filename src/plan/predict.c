@@ -113,7 +113,7 @@ static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
 bool zn_plan_may_fit(const struct zn_plan_setup *s)
 {
     const struct zn_engine_options *o = &s->engine;
-    double n = (double)zn_model_n_elements(s->model), n_sharded = n / s->n_ranks;
+    double n = (double)zn_model_n_held(s->model), n_sharded = n / zn_plan_replicas(s);
     double master = o->type == ZN_F32 ? 0 : 4;
     bool by_matrix = zn_optimizer_is_by_matrix(o->optimizer); /* what its matrices have is the least */
     double states = o->optimizer ? (double)zn_optimizer_bytes(o->optimizer, by_matrix, ZN_SUM_ELEMENTS) / ZN_SUM_ELEMENTS : 0;
@@ -161,7 +161,7 @@ static void take_seconds(const struct zn_plan_setup *s, struct zn_prediction *p)
     p->communication = step->resource[ZN_COMMUNICATION].busy;
     p->io = larger(step->resource[ZN_NVME].busy, step->resource[ZN_HOST_LINK].busy);
     p->step = step->seconds;
-    p->tokens_per_second = tokens * s->n_ranks / p->step;
+    p->tokens_per_second = tokens * zn_plan_replicas(s) / p->step;
     p->flops_per_device = step->flops / p->step;
     p->efficiency = p->flops_per_device / (s->cluster->device.flops[o->type] * plan_device_share(s));
     p->bound = p->io > larger(p->compute, p->communication) ? ZN_BOUND_IO
@@ -193,7 +193,7 @@ static zn_status predict(const struct zn_plan_setup *setup, enum wanted wanted, 
         *prediction = p;
         return ZN_OK;
     }
-    ZN_TRY(zn_dry_run(s->model->module, &s->engine, s->n_ranks, &p.plan));
+    ZN_TRY(zn_dry_run(s->model->module, &s->engine, zn_plan_replicas(s), &p.plan));
     p.resident = plan_resident(s, &p.plan);
     p.largest_unit = zn_plan_largest_unit(&p.plan);
     sum_memory(s, &p);

@@ -19,6 +19,12 @@ struct zn_plan_setup {
     const struct zn_sim_trace *trace; /* where the simulated step is written; NULL: nowhere */
 };
 
+/* Ranks that hold the same slices of parameters: what stages partition over. */
+static inline int zn_plan_replicas(const struct zn_plan_setup *setup)
+{
+    return setup->engine.n_slices > 1 ? setup->n_ranks / setup->engine.n_slices : setup->n_ranks;
+}
+
 typedef enum zn_bound { ZN_BOUND_MEMORY, ZN_BOUND_COMPUTE, ZN_BOUND_COMMUNICATION, ZN_BOUND_IO } zn_bound;
 
 struct zn_prediction {

@@ -9,7 +9,7 @@ enum { PAGE = 4096 };
  * part of each unit; of gradients what is summed here and, at stage 0, the other's sums. */
 static int parts_read(const struct zn_plan_setup *s, int buffer)
 {
-    int n = s->n_ranks, stage = s->engine.stage;
+    int n = zn_plan_replicas(s), stage = s->engine.stage;
     switch (buffer) {
     case ZN_BUFFER_PARAMETERS:
         return stage == 3 ? n : stage == 0 ? 0 : 1;
@@ -48,7 +48,8 @@ static size_t slots_read(const zn_lifetimes *slots, int n_ranks)
 size_t plan_resident(const struct zn_plan_setup *s, const zn_engine_plan *plan)
 {
     const zn_manifest *manifest = &plan->manifest;
-    double others = zn_plan_ranks_per_node(s) - 1, read = 0, own = 0;
+    int n_local = zn_plan_ranks_per_node(s), n_slices = s->engine.n_slices > 1 ? s->engine.n_slices : 1;
+    double others = (n_local + n_slices - 1) / n_slices - 1, read = 0, own = 0; /* that hold the same slices */
     if (!s->cluster->device.is_host)
         return 0;
     for (size_t i = 0; i < manifest->n_entries; i++) {
@@ -56,10 +57,12 @@ size_t plan_resident(const struct zn_plan_setup *s, const zn_engine_plan *plan)
         if (e->tier == ZN_TIER_NVME)
             continue;
         own += (double)e->n_bytes;
-        read += others * (double)e->n_bytes * parts_read(s, e->id) / s->n_ranks;
+        if (e->id == ZN_BUFFER_EXCHANGE) /* of each other rank the piece that is summed here, and the sum there */
+            read += 2 * (double)(n_slices - 1) * (double)e->n_bytes / n_slices;
+        read += others * (double)e->n_bytes * parts_read(s, e->id) / zn_plan_replicas(s);
     }
     if (others > 0)
-        read += others * (double)slots_read(plan->slots, s->n_ranks);
+        read += others * (double)slots_read(plan->slots, zn_plan_replicas(s));
     size_t process = s->cluster->device.process ? s->cluster->device.process : s->cluster->device.reserved;
     return process + (size_t)(own + read);
 }

@@ -11,12 +11,14 @@ struct sim {
     zn_clock clock;
     zn_ledger ledger;
     struct zn_world world;
+    zn_comm *groups[ZN_N_AXES]; /* where parameters are sliced, else NULL */
     zn_timeline *timeline;
 };
 
 static void sim_fini(struct sim *s)
 {
     zn_storage_destroy(s->world.storage);
+    zn_comm_destroy_groups(s->groups);
     zn_comm_destroy(s->world.comm);
     zn_device_destroy(s->world.host);
     zn_device_destroy(s->world.device);
@@ -29,6 +31,10 @@ static void trace_all(struct sim *s)
     if (s->world.host)
         zn_device_trace(s->world.host, s->timeline, ZN_TRACK_HOST);
     zn_comm_trace(s->world.comm, s->timeline);
+    if (s->world.tensor) {
+        zn_comm_trace(s->world.replica, s->timeline);
+        zn_comm_trace(s->world.tensor, s->timeline);
+    }
     if (s->world.storage)
         zn_storage_trace(s->world.storage, s->timeline);
 }
@@ -53,14 +59,20 @@ static zn_status create_host(struct sim *s, const struct zn_sim_machine *m, cons
 }
 
 /* On a processor one core copies and adds for the others; a single rank does it itself, where the others wait. */
-static zn_status create_comm(struct sim *s, const struct zn_sim_machine *m)
+static zn_status create_comm(struct sim *s, const struct zn_sim_machine *m, int n_slices)
 {
     struct zn_sim_links links = m->links;
     if (m->cores > 0) {
         links.cores = zn_device_sim_stream(s->world.device);
         links.cores_part = links.n_ranks > 1 && m->cores > 1 ? 1 / m->cores : 1;
     }
-    return zn_comm_create_sim(&s->clock, &links, &s->world.comm);
+    ZN_TRY(zn_comm_create_sim(&s->clock, &links, &s->world.comm));
+    if (n_slices < 2)
+        return ZN_OK;
+    ZN_TRY(zn_comm_split(s->world.comm, &(struct zn_mesh){links.n_ranks / n_slices, 1, n_slices}, s->groups));
+    s->world.replica = s->groups[ZN_REPLICA];
+    s->world.tensor = s->groups[ZN_TENSOR];
+    return ZN_OK;
 }
 
 static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, const struct zn_engine_options *o,
@@ -80,7 +92,7 @@ static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, c
     if (status == ZN_OK)
         status = create_host(s, machine, o);
     if (status == ZN_OK)
-        status = create_comm(s, machine);
+        status = create_comm(s, machine, o->n_slices);
     if (status == ZN_OK && swap_bytes > 0)
         status = zn_storage_create_sim(&s->clock, &drive, &s->world.storage);
     if (status == ZN_OK)
@@ -93,10 +105,11 @@ static zn_status sim_init(struct sim *s, const struct zn_sim_machine *machine, c
 /* Counted and timed since the start. */
 static struct zn_sim_step so_far(const struct sim *s, const zn_engine *engine)
 {
-    const zn_comm *comm = s->world.comm;
+    const zn_comm *comm = s->world.replica ? s->world.replica : s->world.comm;
     struct zn_sim_step sum = {
         .gather = zn_comm_sent(comm, ZN_COMM_GATHER_PARAM) + zn_comm_sent(comm, ZN_COMM_GATHER_GRAD),
         .reduce = zn_comm_sent(comm, ZN_COMM_REDUCE_GRAD),
+        .slices = s->world.tensor ? zn_comm_sent(s->world.tensor, ZN_COMM_ACTIVATIONS) : 0,
         .host_bytes = s->world.device->bytes_out + s->world.device->bytes_in,
         .flops = zn_device_sim_flops(s->world.device),
         .seconds = zn_clock_now(&s->clock)};
@@ -110,6 +123,7 @@ static struct zn_sim_step extended(struct zn_sim_step a, uint64_t n, struct zn_s
 {
     a.gather += n * (b.gather - c.gather);
     a.reduce += n * (b.reduce - c.reduce);
+    a.slices += n * (b.slices - c.slices);
     a.nvme_read += n * (b.nvme_read - c.nvme_read);
     a.nvme_write += n * (b.nvme_write - c.nvme_write);
     a.host_bytes += n * (b.host_bytes - c.host_bytes);

@@ -28,6 +28,7 @@ typedef enum zn_resource {
 struct zn_sim_step {
     uint64_t gather; /* sent: parameters; at stage 0 summed gradients */
     uint64_t reduce; /* sent: gradients */
+    uint64_t slices; /* sent: activations between ranks that hold slices of parameters */
     uint64_t nvme_read, nvme_write;
     uint64_t host_bytes; /* between a device apart and its host, both ways */
     double flops; /* of matrix products, recomputed ones counted */

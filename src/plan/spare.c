@@ -89,7 +89,7 @@ static bool are_states_dearer(const struct zn_plan_setup *s, const struct kept *
 {
     const struct zn_engine_options *o = &s->engine;
     double tokens = (double)(o->micro_batch * o->seq_len * o->accumulate);
-    double elements = (double)zn_model_n_elements(s->model) / (double)n_segments(s);
+    double elements = (double)zn_model_n_held(s->model) / (double)n_segments(s);
     double segment = 2 * tokens * elements / plan_machine(s).device.flops;
     return 2 * (double)kept->n_bytes / plan_machine(s).nvme_bytes > segment;
 }
@@ -177,14 +177,14 @@ static zn_status use_beside(const struct zn_plan_setup *lean, const struct zn_ch
     ZN_TRY(fits(used, is_there));
     if (!*is_there)
         return ZN_OK;
-    if (c->keep_logits < 0 && used->engine.trains)
+    if (c->keep_logits < 0 && used->engine.trains && used->engine.n_slices < 2)
         ZN_TRY(try_logits(used));
     return use_activations(used, c);
 }
 
 static bool is_complete(const struct zn_plan_setup *s)
 {
-    return !s->engine.recompute && s->engine.keep_logits;
+    return !s->engine.recompute && (s->engine.keep_logits || s->engine.n_slices > 1);
 }
 
 static zn_status seconds_of(const struct zn_plan_setup *s, double *seconds)

@@ -139,6 +139,12 @@ static zn_status write_point(struct passes *p, const struct zn_ground *g, const 
     case ZN_POINT_BACKWARD_END:
         reduction_pass_backward_end(p->reductions);
         break;
+    case ZN_POINT_SUM_SLICES:
+        slice_pass_sum(g, &p->writer, point->index);
+        break;
+    case ZN_POINT_GATHER_SLICES:
+        slice_pass_gather(g, &p->writer, point->index);
+        break;
     case ZN_N_POINT_KINDS:
         break;
     }
@@ -269,6 +275,7 @@ static zn_status compile(struct compiler *c)
     if (p->trains)
         ZN_TRY(measure_slots(c));
     c->sizes.checkpoint = checkpoint_bytes(&c->ground);
+    c->sizes.exchange = exchange_bytes(&c->plan->trace);
     c->plan->cached = zn_own_cached(p, &c->plan->units);
     ZN_TRY(layout_buffers(c->options, &c->sizes, c->plan));
     if (p->trains)

@@ -195,6 +195,19 @@ static void add_bridge(zn_engine_plan *plan)
     share(plan, ZN_BUFFER_BRIDGE, true);
 }
 
+/* What all ranks that hold slices read of each other. States are handed out of all slices, piece by piece. */
+static void add_slices(const struct zn_engine_options *o, zn_engine_plan *plan, size_t n_bytes)
+{
+    size_t n_slices = (size_t)plan->trace.n_slices;
+    if (n_slices == 0)
+        return;
+    add_buffer(plan, ZN_BUFFER_EXCHANGE, "exchange of slices", ZN_TIER_DEVICE, n_bytes);
+    if (o->trains)
+        add_buffer(plan, ZN_BUFFER_SLICES, "staging of slices", ZN_TIER_DEVICE, n_slices * STAGING_ELEMENTS * sizeof(float));
+    plan->buffers[ZN_BUFFER_EXCHANGE].is_shared = plan->buffers[ZN_BUFFER_SLICES].is_shared = true;
+    plan->buffers[ZN_BUFFER_EXCHANGE].is_of_slices = plan->buffers[ZN_BUFFER_SLICES].is_of_slices = true;
+}
+
 static void add_measured(zn_engine_plan *plan, const struct layout_sizes *sizes)
 {
     add_buffer(plan, ZN_BUFFER_TIED, "gradients of second uses", ZN_TIER_DEVICE, sizes->tied);
@@ -246,6 +259,7 @@ zn_status layout_buffers(const struct zn_engine_options *o, const struct layout_
     }
     add_batch(o, plan);
     add_measured(plan, sizes);
+    add_slices(o, plan, sizes->exchange);
     if (o->stages_comm)
         add_bridge(plan);
     return list_buffers(plan);

@@ -6,7 +6,7 @@
 
 /* What the passes measured. */
 struct layout_sizes {
-    size_t add, slots, gathered, fetched, checkpoint, tied, persistent;
+    size_t add, slots, gathered, fetched, checkpoint, tied, persistent, exchange;
 };
 
 /* Fills the plan's buffers, its manifest and swap_bytes. */

@@ -42,7 +42,8 @@ static uint64_t edge_at(int buffer, uint64_t offset)
 /* Of one's own piece in a row, all of the row: which it is depends on the rank. */
 static uint64_t end_of(const struct order *o, const struct zn_span *span)
 {
-    return span->offset + span->n_bytes * (span->is_own ? (uint64_t)o->plan->placement.n_ranks : 1);
+    int n_ranks = o->plan->buffers[span->buffer].is_of_slices ? o->plan->trace.n_slices : o->plan->placement.n_ranks;
+    return span->offset + span->n_bytes * (span->is_own ? (uint64_t)n_ranks : 1);
 }
 
 zn_status order_add_span(struct order *o, const struct zn_span *span)
@@ -317,7 +318,8 @@ static bool is_same(const struct content *a, const struct content *b)
 static bool passes_on(int buffer)
 {
     return buffer == ZN_BUFFER_ADD || buffer == ZN_BUFFER_SLOTS || buffer == ZN_BUFFER_FETCHED || buffer == ZN_BUFFER_LANDED ||
-           buffer == ZN_BUFFER_CHECKPOINT_COPIES || buffer == ZN_BUFFER_CHECKPOINTS || buffer == ZN_BUFFER_CHECKPOINT_STAGING;
+           buffer == ZN_BUFFER_CHECKPOINT_COPIES || buffer == ZN_BUFFER_CHECKPOINTS || buffer == ZN_BUFFER_CHECKPOINT_STAGING ||
+           buffer == ZN_BUFFER_EXCHANGE;
 }
 
 static zn_status replace_content(const struct order *o, struct piece *piece, const struct zn_span *span, struct content content)

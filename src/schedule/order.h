@@ -1,6 +1,6 @@
 /* The order in which the accesses of a program happen, for the verifier.
  *
- * Queues do one thing after the other: the compute stream, the engine's thread, the communicator, the lanes of copies and the
+ * Queues do one thing after the other: the compute stream, the engine's thread, the communicators, the lanes of copies and the
  * host's updates. Storage is no queue: its requests run in any order. A task is an asynchronous instruction, or an update or a
  * gather from before the section. It starts after what it was told to wait for, after what its queue had before it, and after
  * what the engine's thread had awaited when it was issued.
@@ -16,7 +16,7 @@
 
 #include "schedule/compile.h"
 
-enum { QUEUE_COMPUTE, QUEUE_THREAD, QUEUE_COMM, QUEUE_OUT, QUEUE_IN, QUEUE_HOST, N_QUEUES, QUEUE_NONE = N_QUEUES };
+enum { QUEUE_COMPUTE, QUEUE_THREAD, QUEUE_COMM, QUEUE_SLICES, QUEUE_OUT, QUEUE_IN, QUEUE_HOST, N_QUEUES, QUEUE_NONE = N_QUEUES };
 
 /* Who accesses: a task, or one of these. */
 enum { BY_COMPUTE = -1, BY_THREAD = -2 };

@@ -80,6 +80,14 @@ void checkpoint_pass_end(struct checkpoint_pass *p);
 /* Bytes of one checkpoint, padded. */
 size_t checkpoint_bytes(const struct zn_ground *ground);
 
+/* ---- pass_slices.c: what ranks of a tensor-parallel group exchange along the trace ---- */
+
+void slice_pass_sum(const struct zn_ground *ground, struct zn_writer *writer, int64_t n_elements);
+void slice_pass_gather(const struct zn_ground *ground, struct zn_writer *writer, int64_t n_elements);
+
+/* Bytes of the buffer that the largest exchange goes through. */
+size_t exchange_bytes(const zn_trace *trace);
+
 /* ---- pass_reductions.c, pass_offload.c: gradients (ZeRO stages 1 and 2, ZeRO-R's buffers; ZeRO-Offload) ---- */
 
 struct unit_gradient;

@@ -28,6 +28,9 @@ static zn_status check_by_matrix(const struct zn_engine_options *o)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer-in-backward: --optimizer %s updates whole matrices, after backward", name);
     if (o->delay_after >= 0)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--delayed-update: --optimizer %s updates whole matrices, which cannot be a step late", name);
+    if (o->n_slices > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: --optimizer %s updates whole matrices, and each rank has a slice of them",
+                       o->n_slices, name);
     if (o->is_discrete)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer %s: updates of whole matrices are not built for devices with memory of their own",
                        name);
@@ -44,6 +47,8 @@ static zn_status check(const struct zn_engine_options *o, int n_ranks)
     if (o->trains && o->in_backward && o->stage == 0 && n_ranks > 1)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
     ZN_TRY(check_by_matrix(o));
+    if (o->n_slices > 1 && o->is_discrete)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build on a device with memory of its own", o->n_slices);
     if (!o->is_discrete || !o->trains)
         return ZN_OK;
     bool away = off->optimizer != ZN_TIER_DEVICE;

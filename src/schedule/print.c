@@ -14,7 +14,8 @@ static const char legend[] =
     "  #n  instruction n of the section has ended         +   it adds to what is there\n"
     "read, write, copy, gather, reduce, offload and update run beside the computing; wait holds up the device until\n"
     "one of them has ended, await the engine. Instructions on updates are about those of the step before, which may go\n"
-    "on beside this one; ranks publish to each other what each has updated. Own is the rank's piece of a unit.\n";
+    "on beside this one; ranks publish to each other what each has updated. Own is the rank's piece of a unit.\n"
+    "Ranks that hold slices of parameters give activations, sum and gather them, and take what came of it.\n";
 
 /* ---- Units ---- */
 
@@ -147,6 +148,10 @@ static void add_point(const struct printer *p, int at)
     case ZN_POINT_BACKWARD_END:
         segment_name(p->params, point->index, name);
         zn_text_add(p->text, "of %s", name);
+        break;
+    case ZN_POINT_SUM_SLICES:
+    case ZN_POINT_GATHER_SLICES:
+        zn_text_add(p->text, "%d elements over slices", point->index);
         break;
     default:
         zn_text_add(p->text, "checkpoint %d", point->index);

@@ -14,8 +14,9 @@ const char *zn_op_name(zn_op op)
 {
     static const char *const names[ZN_N_OPS] = {
         "read",         "write",        "copy out",     "copy in",   "gather",        "gather sums",    "reduce",
-        "offload",      "update",       "wait",         "await",     "await offload", "zero",           "add",
-        "squares",      "pack",         "unpack",       "issue updates", "advance update", "wait updated", "wait updates",
+        "sum slices",   "gather slices", "offload",     "update",    "wait",          "await",          "await offload",
+        "zero",         "add",          "squares",      "pack",      "unpack",        "give",           "take",
+        "issue updates", "advance update", "wait updated", "wait updates",
         "end updates",  "publish",      "publish to",   "await published"};
     return names[op];
 }

@@ -18,6 +18,8 @@ typedef enum zn_op {
     ZN_OP_GATHER,   /* every rank's piece `from` becomes the whole `to` */
     ZN_OP_GATHER_SUMS, /* the same of summed gradients */
     ZN_OP_REDUCE,   /* the sum over ranks of `from` becomes the own piece `to` */
+    ZN_OP_SUM_SLICES,    /* the same of activations, over the ranks that hold slices of parameters */
+    ZN_OP_GATHER_SLICES, /* … every one's piece `from` becomes the whole `to` */
     ZN_OP_OFFLOAD,  /* a summed gradient leaves a discrete device; the host adds it to what it has */
     ZN_OP_UPDATE,   /* the optimizer's update of a unit, chunk by chunk */
     ZN_N_ASYNC_OPS,
@@ -30,6 +32,8 @@ typedef enum zn_op {
     ZN_OP_SQUARES,        /* sums of squares of a unit's own partition `from`, by part */
     ZN_OP_PACK,           /* an activation checkpoint into `to`, in the working precision */
     ZN_OP_UNPACK,         /* and back */
+    ZN_OP_GIVE,           /* what is exchanged into `to`, in fp32 */
+    ZN_OP_TAKE,           /* and what came of it back */
     /* Of the updates of the step before, where they run beside this one. */
     ZN_OP_ISSUE_UPDATES,  /* of the first `unit` units */
     ZN_OP_ADVANCE_UPDATE, /* the delayed one: the device comes to `unit` */

@@ -6,7 +6,8 @@
 const char *zn_point_name(zn_point_kind kind)
 {
     static const char *const names[ZN_N_POINT_KINDS] = {"acquire",  "open", "close",          "save",
-                                                        "prefetch", "load", "end of forward", "end of backward"};
+                                                        "prefetch", "load", "end of forward", "end of backward",
+                                                        "sum",      "gather"};
     return names[kind];
 }
 

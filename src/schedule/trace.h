@@ -1,5 +1,5 @@
 /* The trace: what one pass of the tape asks of its hooks, in order. Each acquire, open and close of a gradient, and each save,
- * prefetch and load of an activation checkpoint is a point.
+ * prefetch and load of an activation checkpoint is a point, and so is what ranks that hold slices of parameters exchange.
  *
  * A trace depends on the model, the batch, recompute, tiles and the order of micro-batches. It does not depend on the stage,
  * the ranks or the tiers of the model states. */
@@ -19,12 +19,14 @@ typedef enum zn_point_kind {
     ZN_POINT_LOAD,         /* … and comes back */
     ZN_POINT_FORWARD_END,  /* of a segment */
     ZN_POINT_BACKWARD_END,
+    ZN_POINT_SUM_SLICES,   /* values of all ranks of a tensor-parallel group are added … */
+    ZN_POINT_GATHER_SLICES, /* … or each takes those of all */
     ZN_N_POINT_KINDS
 } zn_point_kind;
 
 struct zn_point {
     int32_t kind;  /* zn_point_kind */
-    int32_t index; /* of the part, the checkpoint or the segment */
+    int32_t index; /* of the part, the checkpoint or the segment; of an exchange the elements that a rank gives */
 };
 
 /* One pass of the tape. */
@@ -47,6 +49,7 @@ typedef struct zn_trace {
     struct zn_table *tables;
     int n_tables;
     size_t cache_bytes; /* keys and values of a sequence that is extended */
+    int n_slices; /* ranks that exchange; 0: no point is an exchange */
     int64_t checkpoint_elements, n_checkpoints; /* of the largest activation checkpoint, and how many there are */
 } zn_trace;
 

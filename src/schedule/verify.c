@@ -66,7 +66,7 @@ static zn_status check_sections(struct verifier *v)
 static zn_status check_memory(const struct verifier *v)
 {
     static const zn_buffer_id measured[] = {ZN_BUFFER_TIED,    ZN_BUFFER_ADD,    ZN_BUFFER_SLOTS,      ZN_BUFFER_GATHERED,
-                                            ZN_BUFFER_FETCHED, ZN_BUFFER_LANDED, ZN_BUFFER_CHECKPOINTS};
+                                            ZN_BUFFER_FETCHED, ZN_BUFFER_LANDED, ZN_BUFFER_CHECKPOINTS, ZN_BUFFER_EXCHANGE};
     const struct zn_buffer *buffers = v->plan->buffers;
     for (size_t i = 0; i < sizeof measured / sizeof measured[0]; i++) {
         const struct zn_buffer *b = &buffers[measured[i]];

@@ -12,6 +12,8 @@ static const uint8_t needs[ZN_N_OPS] = {
     [ZN_OP_GATHER] = NEEDS_FROM | NEEDS_TO | NEEDS_UNIT,
     [ZN_OP_GATHER_SUMS] = NEEDS_FROM | NEEDS_TO | NEEDS_UNIT,
     [ZN_OP_REDUCE] = NEEDS_FROM | NEEDS_TO | NEEDS_UNIT,
+    [ZN_OP_SUM_SLICES] = NEEDS_FROM | NEEDS_TO,
+    [ZN_OP_GATHER_SLICES] = NEEDS_FROM | NEEDS_TO,
     [ZN_OP_OFFLOAD] = NEEDS_FROM | NEEDS_TO | NEEDS_UNIT,
     [ZN_OP_UPDATE] = NEEDS_UNIT,
     [ZN_OP_WAIT] = NEEDS_AFTER,
@@ -22,6 +24,8 @@ static const uint8_t needs[ZN_N_OPS] = {
     [ZN_OP_SQUARES] = NEEDS_FROM | NEEDS_TO | NEEDS_UNIT,
     [ZN_OP_PACK] = NEEDS_TO,
     [ZN_OP_UNPACK] = NEEDS_FROM,
+    [ZN_OP_GIVE] = NEEDS_TO,
+    [ZN_OP_TAKE] = NEEDS_FROM,
     [ZN_OP_ADVANCE_UPDATE] = NEEDS_UNIT,
     [ZN_OP_WAIT_UPDATED] = NEEDS_UNIT,
     [ZN_OP_PUBLISH] = NEEDS_UNIT,
@@ -97,7 +101,7 @@ static uint64_t piece_bytes(const zn_engine_plan *plan, const struct zn_instr *i
 
 static bool do_sizes_agree(const zn_engine_plan *plan, const struct zn_instr *i)
 {
-    uint64_t n_ranks = (uint64_t)plan->placement.n_ranks, from = i->from.n_bytes, to = i->to.n_bytes;
+    uint64_t n_ranks = (uint64_t)plan->placement.n_ranks, n_slices = (uint64_t)plan->trace.n_slices, from = i->from.n_bytes, to = i->to.n_bytes;
     uint64_t piece = i->unit >= 0 && i->op < ZN_OP_ISSUE_UPDATES ? piece_bytes(plan, i) : from;
     switch ((zn_op)i->op) {
     case ZN_OP_READ:
@@ -111,6 +115,10 @@ static bool do_sizes_agree(const zn_engine_plan *plan, const struct zn_instr *i)
         return from == piece && to == n_ranks * piece;
     case ZN_OP_REDUCE:
         return from == n_ranks * piece && to == piece;
+    case ZN_OP_SUM_SLICES:
+        return from == n_slices * to;
+    case ZN_OP_GATHER_SLICES:
+        return to == n_slices * from;
     case ZN_OP_UPDATE:
         return i->from.buffer < 0 || from == piece;
     case ZN_OP_ADD:

@@ -43,14 +43,14 @@ static zn_status evaluate_batch(struct zn_run *run, const zn_windows *windows, i
 static zn_status evaluate_share(struct zn_run *run, const struct zn_engine_options *options,
                                 const zn_windows *windows, struct share *share)
 {
-    int64_t rows = options->micro_batch, round = rows * zn_comm_n_ranks(run->comm);
+    int64_t rows = options->micro_batch, round = rows * run->mesh.data;
     struct zn_host_batch batch;
     ZN_TRY(zn_host_batch_init(&batch, rows, options->seq_len));
     int64_t *which = calloc((size_t)rows, sizeof *which);
     zn_status status = which ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for an evaluation");
     zn_progress_begin(run->listener.progress, "evaluating", "windows", zn_windows_n(windows));
     for (int64_t start = 0; start < zn_windows_n(windows) && status == ZN_OK; start += round) {
-        status = evaluate_batch(run, windows, start + zn_comm_rank(run->comm) * rows, &batch, which, share);
+        status = evaluate_batch(run, windows, start + zn_run_data_rank(run) * rows, &batch, which, share);
         zn_progress_set(run->listener.progress, start + round < zn_windows_n(windows) ? start + round : zn_windows_n(windows));
     }
     zn_progress_end(run->listener.progress);
@@ -87,6 +87,8 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
         return zn_fail(ZN_ERR_MEMORY, "no memory for an evaluation");
     zn_status status = zn_comm_exchange(run->comm, &mine, sizeof mine, all);
     for (int r = 0; r < n_ranks && status == ZN_OK; r++) {
+        if (!zn_run_counts_data(run, r)) /* another rank has the same */
+            continue;
         sum.loss += all[r].loss;
         sum.n_tokens += all[r].n_tokens;
         sum.n_targets += all[r].n_targets;

@@ -344,7 +344,7 @@ int64_t zn_saving_consumed(const zn_saving *s, int64_t step)
 {
     const struct zn_engine_options *e = s->setup.engine;
     return s->first_window +
-           (step - s->first_step) * e->accumulate * e->micro_batch * zn_comm_n_ranks(s->setup.run->comm);
+           (step - s->first_step) * e->accumulate * e->micro_batch * s->setup.run->mesh.data;
 }
 
 void zn_saving_restore(const zn_saving *s, int64_t *n_skipped)

@@ -26,7 +26,7 @@ enum { HELPER_THREADS = 12 }; /* of communication, storage, updates and checkpoi
 
 void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listener *listener)
 {
-    *run = (struct zn_run){.comm = comm};
+    *run = (struct zn_run){.comm = comm, .mesh = {zn_comm_n_ranks(comm), 1, 1}};
     if (zn_comm_rank(comm) == 0)
         run->listener = *listener;
     zn_clock_init_real(&run->clock);
@@ -38,6 +38,7 @@ void zn_run_fini(struct zn_run *run)
     zn_engine_destroy(run->engine);
     zn_storage_destroy(run->storage);
     zn_comm_log_requests(run->comm, NULL); /* it goes on after the run */
+    zn_comm_destroy_groups(run->groups);
     zn_request_log_destroy(run->requests);
     zn_device_destroy(run->host);
     zn_device_destroy(run->device);
@@ -72,6 +73,37 @@ void zn_run_tell_failure(const struct zn_run *run, const struct zn_train_listene
         zn_comm_abort(run->comm, status);
     if (listener->failed)
         listener->failed(listener->self, zn_error_message(), zn_comm_speaks(run->comm));
+}
+
+zn_status zn_run_set_tensor(struct zn_run *run, int64_t n_ranks)
+{
+    int n = zn_comm_n_ranks(run->comm);
+    if (n % n_ranks != 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel %lld: does not divide the %d rank%s of the job", (long long)n_ranks, n,
+                       n == 1 ? "" : "s");
+    run->mesh = (struct zn_mesh){.data = (int)(n / n_ranks), .sequence = 1, .tensor = (int)n_ranks};
+    return ZN_OK;
+}
+
+static uint64_t sent_by(const zn_comm *comm)
+{
+    uint64_t sum = 0;
+    for (int kind = 0; comm && kind < ZN_N_COMM_KINDS; kind++)
+        sum += zn_comm_sent(comm, (zn_comm_kind)kind);
+    return sum;
+}
+
+uint64_t zn_run_bytes_sent(const struct zn_run *run)
+{
+    return sent_by(run->comm) + sent_by(run->groups[ZN_REPLICA]) + sent_by(run->groups[ZN_TENSOR]);
+}
+
+void zn_run_trace_comm(const struct zn_run *run, zn_timeline *timeline)
+{
+    zn_comm_trace(run->comm, timeline);
+    for (zn_axis axis = ZN_WORLD + 1; axis < ZN_N_AXES; axis++)
+        if (run->groups[axis])
+            zn_comm_trace(run->groups[axis], timeline);
 }
 
 static void warn_unknown(void *self, const char *tensor)
@@ -235,7 +267,7 @@ static zn_status choose(struct zn_run *run, struct zn_engine_options *options, c
     struct zn_plan_setup setup = {.model = run->model,
                                   .cluster = &machine,
                                   .engine = *options,
-                                  .n_ranks = zn_comm_n_ranks(run->comm),
+                                  .n_ranks = zn_comm_n_ranks(run->comm), /* of which engine.n_slices share a model */
                                   .n_nodes = n_nodes(run->comm),
                                   .memory_limit = run->memory_limit,
                                   .overhead = zn_run_overhead(run)};
@@ -260,7 +292,7 @@ static zn_status choose(struct zn_run *run, struct zn_engine_options *options, c
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
 {
     ZN_TRY(choose(run, options, choices, "a smaller --micro-batch or --seq-len helps"));
-    run->schedule_reason = zn_schedule_reason(choices, options, zn_comm_n_ranks(run->comm));
+    run->schedule_reason = zn_schedule_reason(choices, options, run->mesh.data);
     return ZN_OK;
 }
 
@@ -317,6 +349,9 @@ static zn_status log_requests(struct zn_run *run)
 {
     ZN_TRY(zn_request_log_create(zn_comm_rank(run->comm), &run->requests));
     zn_comm_log_requests(run->comm, run->requests);
+    for (zn_axis axis = ZN_WORLD + 1; axis < ZN_N_AXES; axis++)
+        if (run->groups[axis])
+            zn_comm_log_requests(run->groups[axis], run->requests);
     if (run->storage)
         zn_storage_log_requests(run->storage, run->requests);
     return ZN_OK;
@@ -355,7 +390,7 @@ static zn_status fill_base(struct zn_run *run, int n_params, uint64_t seed)
         return zn_weights_load(run->engine, run->model, run->files, &run->style, note_loaded, run);
     for (int i = 0; i < n_params; i++) {
         ZN_TRY(zn_engine_init_param(run->engine, &run->model->module->params[i], seed));
-        zn_progress_add(progress, run->model->module->params[i].n_elements);
+        zn_progress_add(progress, zn_param_n_whole(&run->model->module->params[i]));
     }
     return ZN_OK;
 }
@@ -372,10 +407,12 @@ static zn_status fill_params(struct zn_run *run, uint64_t seed)
 static zn_status start(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap,
                        uint64_t seed)
 {
+    if (run->mesh.tensor > 1)
+        ZN_TRY(zn_comm_split(run->comm, &run->mesh, run->groups));
     ZN_TRY(zn_comm_agree(run->comm, open_devices(run, options, swap)));
     const struct zn_world world = {
         .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage,
-        .progress = run->listener.progress};
+        .replica = run->groups[ZN_REPLICA], .tensor = run->groups[ZN_TENSOR], .progress = run->listener.progress};
     zn_progress_begin(run->listener.progress, "allocating the planned memory", NULL, 0);
     ZN_TRY(zn_engine_create(&world, run->model->module, options, &run->plan, &run->engine));
     ZN_TRY(fill_params(run, seed));

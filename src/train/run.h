@@ -28,7 +28,9 @@ struct zn_run {
     struct zn_train_listener listener;
     zn_clock clock;
     zn_ledger ledger;
-    zn_comm *comm; /* borrowed */
+    zn_comm *comm; /* all ranks. Borrowed */
+    struct zn_mesh mesh; /* how they share data and parameters */
+    zn_comm *groups[ZN_N_AXES]; /* of the mesh where parameters are sliced, else NULL */
     struct zn_machine machine;
     struct zn_run_origin origin;
     struct {
@@ -69,6 +71,27 @@ struct zn_run {
 /* Each step of the set-up; the caller calls fini whatever happened. */
 void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listener *listener);
 void zn_run_fini(struct zn_run *run);
+
+/* Which of the ranks that take different data this is, and how many they are; the first of those that take the same, which speaks
+ * for them. */
+static inline int zn_run_data_rank(const struct zn_run *run)
+{
+    return zn_mesh_coordinates(&run->mesh, zn_comm_rank(run->comm)).data;
+}
+
+static inline bool zn_run_counts_data(const struct zn_run *run, int rank)
+{
+    return zn_mesh_coordinates(&run->mesh, rank).tensor == 0;
+}
+
+/* Before the model is opened: so many ranks share each parameter. Not collective. */
+zn_status zn_run_set_tensor(struct zn_run *run, int64_t n_ranks);
+
+/* Bytes that this rank has sent since the start. */
+uint64_t zn_run_bytes_sent(const struct zn_run *run);
+
+/* The time line takes, or takes no more (NULL), what the communicators do. */
+void zn_run_trace_comm(const struct zn_run *run, zn_timeline *timeline);
 
 void zn_run_note(const struct zn_run *run, const char *format, ...) ZN_PRINTF(2, 3);
 

@@ -33,7 +33,7 @@ static void report_plan(struct training *t, const struct zn_room *room)
         .n_adapters = zn_run_has_adapters(run) ? zn_model_n_written(run->model) : 0,
         .steps = t->settings.steps,
         .tokens_per_step =
-            t->engine.micro_batch * t->engine.accumulate * t->engine.seq_len * zn_comm_n_ranks(run->comm),
+            t->engine.micro_batch * t->engine.accumulate * t->engine.seq_len * run->mesh.data,
         .memory_limit = run->memory_limit,
         .recompute = run->recompute,
         .vertical = t->engine.vertical,

@@ -109,7 +109,7 @@ zn_status settings_resolve_steps(struct training *t)
 {
     struct zn_settings *o = &t->settings;
     t->order.n_windows = zn_windows_n(t->windows);
-    double per_step = (double)(o->micro_batch * o->accumulate * zn_comm_n_ranks(t->run.comm));
+    double per_step = (double)(o->micro_batch * o->accumulate * t->run.mesh.data);
     int64_t first = zn_saving_first_step(t->saving);
     double left = o->epochs * (double)t->order.n_windows - (double)zn_saving_consumed(t->saving, first);
     if (!ZN_HAS(o, steps))
@@ -228,13 +228,41 @@ static zn_status check_save(const struct zn_settings *o)
     return ZN_OK;
 }
 
+/* What is not built with slices of parameters is refused by name. */
+static zn_status resolve_mesh(struct training *t)
+{
+    const struct zn_settings *o = &t->settings;
+    int n = (int)o->tensor_parallel;
+    ZN_TRY(zn_run_set_tensor(&t->run, n));
+    t->engine.n_slices = n > 1 ? n : 0;
+    if (n > 1 && (ZN_GIVEN(o, lora_rank) || ZN_GIVEN(o, adapter)))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build with %s", n,
+                       ZN_GIVEN(o, lora_rank) ? "--lora-rank" : "--adapter");
+    if (n > 1 && ZN_GIVEN(o, keep_logits) && o->keep_logits)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build with --keep-logits on", n);
+    return ZN_OK;
+}
+
+/* A block of a state may not lie across two slices. */
+static zn_status check_optimizer(const struct training *t)
+{
+    const zn_optimizer *optimizer = t->engine.optimizer;
+    for (int i = 0; i < optimizer->n_states && t->engine.n_slices > 1; i++)
+        if (optimizer->state[i].block > 0)
+            return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build with --optimizer %s", t->engine.n_slices,
+                           optimizer->name);
+    return ZN_OK;
+}
+
 zn_status settings_resolve(struct training *t)
 {
     ZN_TRY(zn_settings_check(&t->settings, ZN_FOR_TRAIN));
     ZN_TRY(check_save(&t->settings));
     ZN_TRY(check_numbers(&t->settings));
-    ZN_TRY(zn_settings_solve_batch(&t->settings, zn_comm_n_ranks(t->run.comm)));
+    ZN_TRY(resolve_mesh(t));
+    ZN_TRY(zn_settings_solve_batch(&t->settings, t->run.mesh.data));
     ZN_TRY(resolve_engine(t));
+    ZN_TRY(check_optimizer(t));
     return resolve_choices(t);
 }
 

@@ -20,7 +20,7 @@ static void attach(const struct zn_run *run, zn_timeline *timeline)
     zn_device_trace(run->device, timeline, ZN_TRACK_COMPUTE);
     if (run->host)
         zn_device_trace(run->host, timeline, ZN_TRACK_HOST);
-    zn_comm_trace(run->comm, timeline);
+    zn_run_trace_comm(run, timeline);
     if (run->storage)
         zn_storage_trace(run->storage, timeline);
 }
@@ -130,7 +130,7 @@ void zn_tracing_destroy(zn_tracing *t)
 {
     if (!t)
         return;
-    zn_comm_trace(t->run->comm, NULL); /* it goes on after the run */
+    zn_run_trace_comm(t->run, NULL); /* it goes on after the run */
     zn_timeline_destroy(t->timeline);
     free(t);
 }

@@ -20,14 +20,14 @@ struct step_size {
     int64_t n_tokens, n_targets;
 };
 
-/* Step s (from 0), accumulation a, rank r, row b takes sample ((s·A + a)·N + r)·B + b, counted from where a run
+/* Step s (from 0), accumulation a, data rank r of N, row b takes sample ((s·A + a)·N + r)·B + b, counted from where a run
  * that goes on was. */
 static zn_status fill_batches(struct training *t, int64_t step, struct step_size *mine)
 {
     int64_t first = zn_saving_consumed(t->saving, step);
     *mine = (struct step_size){0};
     for (int64_t a = 0; a < t->engine.accumulate; a++) {
-        int64_t at = first + (a * zn_comm_n_ranks(t->run.comm) + zn_comm_rank(t->run.comm)) * t->engine.micro_batch;
+        int64_t at = first + (a * t->run.mesh.data + zn_run_data_rank(&t->run)) * t->engine.micro_batch;
         for (int64_t b = 0; b < t->engine.micro_batch; b++)
             t->which[b] = zn_order_window(&t->order, at + b);
         ZN_TRY(zn_host_batch_fill(&t->batches[a], t->windows, t->which));
@@ -65,6 +65,8 @@ static zn_status sum_sizes(struct training *t, const struct step_size *mine, str
         return zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks);
     zn_status status = zn_comm_exchange(t->run.comm, mine, sizeof *mine, all);
     for (int r = 0; r < n_ranks; r++) {
+        if (all[r].n_targets >= 0 && !zn_run_counts_data(&t->run, r)) /* another rank counts the same */
+            continue;
         sum->n_tokens += all[r].n_tokens;
         sum->n_targets = all[r].n_targets < 0 || sum->n_targets < 0 ? -1 : sum->n_targets + all[r].n_targets;
     }
@@ -119,14 +121,6 @@ static size_t peak_resident(void)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (size_t)usage.ru_maxrss * 1024;
-}
-
-static uint64_t bytes_sent(const struct training *t)
-{
-    uint64_t sum = 0;
-    for (int kind = 0; kind < ZN_N_COMM_KINDS; kind++)
-        sum += zn_comm_sent(t->run.comm, (zn_comm_kind)kind);
-    return sum;
 }
 
 /* A log that cannot be written is no reason to lose what is trained: the run goes on without it and ends with the cause. */
@@ -194,7 +188,7 @@ static zn_status judge_step(struct training *t, int64_t step, const struct zn_ve
 /* The verdict's reason is borrowed by the report. */
 static zn_status compute_step(struct training *t, int64_t step, struct zn_verdict *verdict, struct zn_step_report *report)
 {
-    uint64_t sent = bytes_sent(t);
+    uint64_t sent = zn_run_bytes_sent(&t->run);
     const struct zn_moved before = zn_engine_moved(t->run.engine);
     double start = zn_clock_now(&t->run.clock);
     double lr = zn_schedule_lr(&t->schedule, zn_engine_decided(t->run.engine) + 1);
@@ -213,7 +207,7 @@ static zn_status compute_step(struct training *t, int64_t step, struct zn_verdic
                                       .targets = size.n_targets,
                                       .skipped = verdict->skipped,
                                       .reason = verdict->reason,
-                                      .comm_bytes = bytes_sent(t) - sent,
+                                      .comm_bytes = zn_run_bytes_sent(&t->run) - sent,
                                       .nvme_read_bytes = now.read - before.read,
                                       .nvme_write_bytes = now.written - before.written};
     t->n_updated += !verdict->skipped;

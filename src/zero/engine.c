@@ -40,6 +40,8 @@ static zn_status check_world(const zn_engine *e)
     if (zn_device_is_discrete(e->device) != is_discrete || (is_discrete && e->host == e->device) ||
         (e->device->space == ZN_SPACE_DEVICE && !e->options.stages_comm) || e->placement->n_ranks != e->n_ranks)
         return zn_fail(ZN_ERR_INTERNAL, "the engine was not planned for such a device, or for %d ranks", e->n_ranks);
+    if (e->plan->trace.n_slices != (e->tensor ? zn_comm_n_ranks(e->tensor) : 0))
+        return zn_fail(ZN_ERR_INTERNAL, "the engine was not planned for such slices of parameters");
     if (e->device->space == ZN_SPACE_DEVICE && e->placement->is_delayed && !e->placement->states.on_host)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--delayed-update hides an update on the host: on a device with memory of its own it needs "
                                            "--offload-optimizer cpu or nvme");
@@ -72,11 +74,11 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
         return zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
     *e = (zn_engine){.device = world->device,
                      .host = world->host ? world->host : world->device,
-                     .comm = world->comm,
+                     .world = world->comm,
+                     .comm = world->replica ? world->replica : world->comm,
+                     .tensor = world->tensor,
                      .storage = world->storage,
                      .progress = world->progress,
-                     .rank = zn_comm_rank(world->comm),
-                     .n_ranks = zn_comm_n_ranks(world->comm),
                      .module = module,
                      .options = *options,
                      .plan = plan,
@@ -84,6 +86,9 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
                      .units = &plan->units,
                      .offload = {.user = {-1, -1}},
                      .updates = {.next_publish = plan->units.n_units, .n_issued = plan->units.n_units}};
+    e->rank = zn_comm_rank(e->comm);
+    e->n_ranks = zn_comm_n_ranks(e->comm);
+    e->slice = e->tensor ? zn_comm_rank(e->tensor) : 0;
     zn_event_init(&e->updates.before_pass);
     zn_event_init(&e->updates.pass_ended);
     zn_event_init(&e->matrices.ready);

@@ -1,5 +1,6 @@
 /* The engine: holds the model states of a module, partitioned over the ranks of a communicator as
- * the stage says, and runs training steps.
+ * the stage says, and runs training steps. Where parameters are sliced (tensor parallelism), the ranks that hold the same slices
+ * partition them; elements of parameters are counted as in the whole parameter here.
  *
  * It is made from a plan (schedule/compile.h): it allocates the plan's buffers and runs its program along the tape. All functions
  * are collective unless said; they block until the device has done the work where they return values. */
@@ -18,7 +19,8 @@ typedef struct zn_engine zn_engine;
 struct zn_world {
     zn_device *device;
     zn_device *host;     /* for updates beside the device's work (zn_placement_wants_host); NULL: the device */
-    zn_comm *comm;
+    zn_comm *comm;       /* all ranks */
+    zn_comm *replica, *tensor; /* groups of them (ZN_REPLICA, ZN_TENSOR) where parameters are sliced; NULL: all hold the same */
     zn_storage *storage; /* NULL where the plan has no swap */
     zn_progress *progress; /* is told where a step is, and what is streamed; NULL: nobody asks */
 };

@@ -109,7 +109,8 @@ struct executor {
     int point;
     zn_event *ready, *done; /* by event of the program: what the device did before it, and its end */
     bool *pending;
-    zn_addr activation; /* what the present point saves or loads */
+    zn_addr activation; /* what the present point saves, loads or gives */
+    zn_addr result;     /* where it takes what came of it */
     int64_t n_elements;
     int64_t pass; /* of the step, counted from 0 */
 };
@@ -130,10 +131,13 @@ struct zn_engine {
     zn_device *device;
     zn_device *host;    /* computes updates while the device computes backward; may be the same */
     zn_stream *updater; /* on a real machine: the thread of updates that run beside other work; else NULL */
-    zn_comm *comm;
+    zn_comm *world;  /* all ranks */
+    zn_comm *comm;   /* those that partition the same parameters */
+    zn_comm *tensor; /* those that hold the slices of parameters; NULL: they are whole */
     zn_storage *storage; /* NULL when nothing is on NVMe */
     zn_progress *progress; /* NULL: nobody asks */
-    int rank, n_ranks;
+    int rank, n_ranks; /* of `comm` */
+    int slice;         /* rank in `tensor`, or 0 */
     const zn_module *module;
     struct zn_engine_options options;
     const zn_engine_plan *plan;
@@ -185,6 +189,12 @@ uint64_t span_offset(const zn_engine *e, const struct zn_span *span);
 zn_addr span_address(const zn_engine *e, const struct zn_span *span);
 struct zn_extent span_extent(const zn_engine *e, const struct zn_span *span);
 uint64_t span_in_swap(const zn_engine *e, const struct zn_span *span);
+
+/* ---- states.c ---- */
+
+/* Values of own elements from `own` on, and of elements that this rank brings, counted in what it holds of the parameter. */
+zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n);
+zn_status read_held(zn_engine *e, const zn_param *p, zn_state state, int64_t first, float *values, int64_t n_values);
 
 /* ---- state_values.c ---- */
 

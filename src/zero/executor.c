@@ -96,6 +96,25 @@ static zn_status submit_reduce(zn_engine *e, const struct zn_instr *i, zn_event 
     return zn_comm_reduce(e->comm, &reduce, done);
 }
 
+/* Of the ranks that hold slices of parameters: on a queue of their own. */
+static zn_status submit_exchange(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
+{
+    const struct zn_comm_tag tag = {ZN_COMM_ACTIVATIONS, -1};
+    const struct zn_shared *from = &e->shared[ZN_BUFFER_EXCHANGE];
+    size_t offset = (size_t)span_offset(e, &i->from);
+    zn_event_reset(done);
+    if (i->op == ZN_OP_GATHER_SLICES)
+        return zn_comm_gather(e->tensor,
+                              &(struct zn_gather){.tag = tag, .from = from, .offset = offset, .n_bytes = i->from.n_bytes,
+                                                  .to = span_extent(e, &i->to), .after = {after[0], after[1]}},
+                              done);
+    return zn_comm_reduce(e->tensor,
+                          &(struct zn_reduce){.tag = tag, .from = from, .offset = offset, .wire = ZN_F32,
+                                              .n_elements = (int64_t)(i->to.n_bytes / sizeof(float)), .to = span_extent(e, &i->to),
+                                              .after = {after[0], after[1]}},
+                          done);
+}
+
 static zn_status submit_transfer(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
 {
     zn_event_reset(done);
@@ -123,6 +142,9 @@ static zn_status submit(zn_engine *e, const struct zn_instr *i)
         return submit_copy(e, i, after, done);
     case ZN_OP_REDUCE:
         return submit_reduce(e, i, after, done);
+    case ZN_OP_SUM_SLICES:
+    case ZN_OP_GATHER_SLICES:
+        return submit_exchange(e, i, after, done);
     default:
         return submit_gather(e, i, after, done);
     }
@@ -159,6 +181,26 @@ static zn_status convert(zn_engine *e, zn_addr to, zn_dtype to_type, zn_addr fro
                                       .dst = to, .src = from, .dst_type = to_type, .src_type = from_type, .n_elements = n});
 }
 
+static zn_status give(zn_engine *e, const struct zn_instr *i)
+{
+    return zn_run_copy(e->device, &(struct zn_copy_args){.dst = span_address(e, &i->to),
+                                                         .src = e->executor.activation,
+                                                         .n_bytes = e->executor.n_elements * (int64_t)sizeof(float)});
+}
+
+/* One sum, or a piece of each rank; a pass of fewer tokens than were planned leaves gaps after pieces. */
+static zn_status take(zn_engine *e, const struct zn_instr *i)
+{
+    bool is_sum = e->executor.trace->points[e->executor.point - 1].kind == ZN_POINT_SUM_SLICES;
+    int64_t n = e->executor.n_elements, rows = is_sum ? 1 : e->plan->trace.n_slices;
+    return zn_run_copy_rows(e->device, &(struct zn_copy_rows_args){.dst = e->executor.result,
+                                                                   .src = span_address(e, &i->from),
+                                                                   .rows = rows,
+                                                                   .width = n,
+                                                                   .dst_stride = n,
+                                                                   .src_stride = (int64_t)(i->from.n_bytes / sizeof(float)) / rows});
+}
+
 static zn_status run(zn_engine *e, const struct zn_instr *i)
 {
     zn_device *device = i->flags & ZN_ON_HOST ? e->host : e->device;
@@ -179,6 +221,10 @@ static zn_status run(zn_engine *e, const struct zn_instr *i)
         return convert(e, span_address(e, &i->to), type, e->executor.activation, ZN_F32);
     case ZN_OP_UNPACK:
         return convert(e, e->executor.activation, ZN_F32, span_address(e, &i->from), type);
+    case ZN_OP_GIVE:
+        return give(e, i);
+    case ZN_OP_TAKE:
+        return take(e, i);
     case ZN_OP_ISSUE_UPDATES:
         return e->updates.is_running ? updates_issue(e, i->unit) : ZN_OK;
     case ZN_OP_ADVANCE_UPDATE:
@@ -239,7 +285,9 @@ static zn_status reach(zn_engine *e, zn_point_kind kind, int64_t index, zn_addr 
 {
     struct executor *x = &e->executor;
     const struct zn_point *point = x->point < x->section->n_points ? &x->trace->points[x->point] : NULL;
-    if (!point || point->kind != (int32_t)kind || point->index != index)
+    bool is_here = point && point->kind == (int32_t)kind;
+    bool is_exchange = kind == ZN_POINT_SUM_SLICES || kind == ZN_POINT_GATHER_SLICES; /* passes may have fewer tokens */
+    if (!is_here || (is_exchange ? point->index < index : point->index != index))
         return zn_fail(ZN_ERR_INTERNAL, "the pass left its trace at point %d (%s %lld)", x->point, zn_point_name(kind),
                        (long long)index);
     int at = x->point++;
@@ -340,6 +388,15 @@ static zn_status load(void *self, int64_t index, zn_addr to, int64_t n_elements)
     return reach_checkpoint(self, ZN_POINT_LOAD, index, to, n_elements);
 }
 
+static zn_status exchange(void *self, zn_exchange what, zn_addr from, zn_addr to, int64_t n_elements)
+{
+    zn_engine *e = self;
+    e->executor.activation = from;
+    e->executor.result = to;
+    e->executor.n_elements = n_elements;
+    return reach(e, what == ZN_SUM_OVER_SLICES ? ZN_POINT_SUM_SLICES : ZN_POINT_GATHER_SLICES, n_elements, NULL);
+}
+
 const struct zn_param_hooks zn_engine_hooks = {.tile_rows = tile_rows,
                                                .type = type_of_param,
                                                .is_trained = is_param_trained,
@@ -350,4 +407,5 @@ const struct zn_param_hooks zn_engine_hooks = {.tile_rows = tile_rows,
                                                .segment_end = segment_end,
                                                .save = save,
                                                .prefetch = prefetch,
-                                               .load = load};
+                                               .load = load,
+                                               .exchange = exchange};

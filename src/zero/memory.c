@@ -21,7 +21,7 @@ static zn_status alloc_shared(zn_engine *e, zn_buffer_id id, struct zn_buffer *b
 {
     if (b->space == ZN_SPACE_DEVICE)
         return alloc_on_device(e, id, b);
-    ZN_TRY(zn_comm_alloc(e->comm, b->n_bytes, &e->shared[id]));
+    ZN_TRY(zn_comm_alloc(b->is_of_slices ? e->tensor : e->comm, b->n_bytes, &e->shared[id]));
     b->base = zn_shared_extent(&e->shared[id]).address;
     if (!b->base) /* on sim nothing is shared, but addresses are not 0 */
         ZN_TRY(e->device->ops->alloc(e->device, b->n_bytes, &b->base));
@@ -76,7 +76,7 @@ static void free_buffer(zn_engine *e, zn_buffer_id id)
         return;
     bool is_comms = b->is_shared && b->space != ZN_SPACE_DEVICE;
     if (is_comms)
-        zn_comm_free(e->comm, &e->shared[id]);
+        zn_comm_free(b->is_of_slices ? e->tensor : e->comm, &e->shared[id]);
     if (is_comms || b->tier == ZN_TIER_NVME)
         zn_ledger_release(e->device->ledger, b->tier, b->kind, b->n_bytes);
     else

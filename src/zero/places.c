@@ -70,7 +70,8 @@ zn_addr own_at(const zn_engine *e, zn_buffer_id buffer, size_t width, zn_form fo
 
 uint64_t span_offset(const zn_engine *e, const struct zn_span *span)
 {
-    return span->offset + (span->is_own ? (uint64_t)e->rank * span->n_bytes : 0);
+    int rank = e->buffers[span->buffer].is_of_slices ? e->slice : e->rank;
+    return span->offset + (span->is_own ? (uint64_t)rank * span->n_bytes : 0);
 }
 
 zn_addr span_address(const zn_engine *e, const struct zn_span *span)

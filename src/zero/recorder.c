@@ -95,6 +95,18 @@ static zn_status load(void *self, int64_t index, zn_addr to, int64_t n_elements)
     return zn_pass_trace_add(((struct recorder *)self)->pass, ZN_POINT_LOAD, (int)index);
 }
 
+static zn_status exchange(void *self, zn_exchange what, zn_addr from, zn_addr to, int64_t n_elements)
+{
+    struct recorder *r = self;
+    (void)from, (void)to;
+    if (r->options->n_slices < 2)
+        return zn_fail(ZN_ERR_INTERNAL, "the model has slices of parameters, and no ranks that hold the others");
+    if (n_elements > INT32_MAX / 2)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel: %lld elements in one exchange are too many; a smaller --micro-batch or "
+                       "--tile-limit helps", (long long)n_elements);
+    return zn_pass_trace_add(r->pass, what == ZN_SUM_OVER_SLICES ? ZN_POINT_SUM_SLICES : ZN_POINT_GATHER_SLICES, (int)n_elements);
+}
+
 static const struct zn_param_hooks hooks = {.tile_rows = tile_rows,
                                             .type = type_of_param,
                                             .is_trained = is_param_trained,
@@ -105,7 +117,8 @@ static const struct zn_param_hooks hooks = {.tile_rows = tile_rows,
                                             .segment_end = segment_end,
                                             .save = save,
                                             .prefetch = prefetch,
-                                            .load = load};
+                                            .load = load,
+                                            .exchange = exchange};
 
 /* ---- Passes ---- */
 
@@ -210,7 +223,8 @@ zn_status zn_record(const zn_module *module, const struct zn_engine_options *opt
     zn_clock clock;
     zn_device *device = NULL;
     zn_tape *tape = NULL;
-    zn_trace made = {.n_segments = module->n_segments, .vocabulary = module->vocabulary};
+    zn_trace made = {.n_segments = module->n_segments, .vocabulary = module->vocabulary,
+                     .n_slices = options->n_slices > 1 ? options->n_slices : 0};
     struct recorder r = {.options = options, .units = units, .trace = &made};
     zn_ledger_init(&ledger);
     zn_clock_init_virtual(&clock);

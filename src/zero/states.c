@@ -5,9 +5,9 @@
 #include "base/rng.h"
 #include "zero/engine_private.h"
 
-struct zn_range zn_engine_owned_range(const zn_engine *e, const zn_param *p, int64_t from)
+static struct zn_range owned_and_held(const zn_engine *e, const zn_param *p, int64_t from)
 {
-    while (from < p->n_elements) {
+    while (from < zn_param_n_held(p)) {
         const struct zn_part *part = zn_units_element(e->units, p, from);
         struct zn_range own = own_range(e, part);
         int64_t begin = part->first + own.first, end = begin + own.n;
@@ -18,6 +18,17 @@ struct zn_range zn_engine_owned_range(const zn_engine *e, const zn_param *p, int
         from = part->first + part->n_elements;
     }
     return (struct zn_range){0, 0};
+}
+
+/* Of a slice only as much as follows each other in the whole parameter, without padding. */
+struct zn_range zn_engine_owned_range(const zn_engine *e, const zn_param *p, int64_t from)
+{
+    int64_t n, first;
+    struct zn_range held = owned_and_held(e, p, zn_param_held(p, from));
+    if (held.n == 0)
+        return held;
+    first = zn_param_whole(p, held.first, &n);
+    return (struct zn_range){first, n < held.n ? n : held.n};
 }
 
 /* ---- Own elements, wherever they lie ---- */
@@ -138,8 +149,8 @@ static struct zn_range elements_of(const zn_param *p, int64_t first, int64_t n, 
     return (struct zn_range){begin, (end < p->n_elements ? end : p->n_elements) - begin};
 }
 
-zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first,
-                                const float *values, int64_t n_values)
+/* `first` counts what this rank holds of the parameter. */
+static zn_status write_held(zn_engine *e, const zn_param *p, zn_state state, int64_t first, const float *values, int64_t n_values)
 {
     int64_t grain = zn_engine_state_grain(e, state);
     struct zn_range left = elements_of(p, first, n_values, grain);
@@ -161,8 +172,7 @@ zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state,
     return ZN_OK;
 }
 
-/* The values of n own elements from `own` on. */
-static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n)
+zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *values, int64_t n)
 {
     int64_t grain = zn_engine_state_grain(e, state);
     while (n > 0) {
@@ -179,8 +189,7 @@ static zn_status read_own(zn_engine *e, zn_state state, int64_t own, float *valu
     return ZN_OK;
 }
 
-zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first, float *values,
-                               int64_t n_values)
+zn_status read_held(zn_engine *e, const zn_param *p, zn_state state, int64_t first, float *values, int64_t n_values)
 {
     int64_t grain = zn_engine_state_grain(e, state);
     struct zn_range left = elements_of(p, first, n_values, grain);
@@ -194,6 +203,28 @@ zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, 
         left = (struct zn_range){left.first + n, left.n - n};
     }
     return ZN_OK;
+}
+
+zn_status zn_engine_write_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first, const float *values, int64_t n_values)
+{
+    for (int64_t n, held; zn_is_sliced(p) && n_values > 0; first += n, values += n, n_values -= n) {
+        held = zn_param_held(p, first);
+        zn_param_whole(p, held, &n);
+        n = n < n_values ? n : n_values;
+        ZN_TRY(write_held(e, p, state, held, values, n));
+    }
+    return zn_is_sliced(p) ? ZN_OK : write_held(e, p, state, first, values, n_values);
+}
+
+zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, int64_t first, float *values, int64_t n_values)
+{
+    for (int64_t n, held; zn_is_sliced(p) && n_values > 0; first += n, values += n, n_values -= n) {
+        held = zn_param_held(p, first);
+        zn_param_whole(p, held, &n);
+        n = n < n_values ? n : n_values;
+        ZN_TRY(read_held(e, p, state, held, values, n));
+    }
+    return zn_is_sliced(p) ? ZN_OK : read_held(e, p, state, first, values, n_values);
 }
 
 /* Elements first … first+n of a parameter, in one run, by its declaration. */
@@ -224,9 +255,10 @@ static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const 
 zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
 {
     for (struct zn_range r = zn_engine_owned_range(e, p, 0); r.n > 0; r = zn_engine_owned_range(e, p, r.first + r.n)) {
+        int64_t held = zn_param_held(p, r.first);
         for (int64_t at = 0; at < r.n;) {
-            const struct zn_part *part = zn_units_element(e->units, p, r.first + at);
-            struct run run = run_at(e, own_place(e, part, r.first + at - part->first), r.n - at);
+            const struct zn_part *part = zn_units_element(e->units, p, held + at);
+            struct run run = run_at(e, own_place(e, part, held + at - part->first), r.n - at);
             ZN_TRY(init_run(e, p, r.first + at, &run, seed));
             at += run.n;
         }
@@ -234,8 +266,27 @@ zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
     return ZN_OK;
 }
 
+/* What the last slice has beyond the parameter is zero, and stays so. */
+static zn_status clear_padding(zn_engine *e, const zn_param *p)
+{
+    static const float zeros[256];
+    int64_t n_zeros = sizeof zeros / sizeof zeros[0], end = p->n_elements;
+    for (int64_t at = zn_param_n_held(p), n; at < end; at += n) {
+        const struct zn_part *part = zn_units_element(e->units, p, at);
+        struct zn_range own = own_range(e, part);
+        int64_t first = part->first + own.first, last = first + own.n, stop = at < first ? first : at < last ? last : end;
+        stop = stop < part->first + part->n_elements ? stop : part->first + part->n_elements;
+        n = stop - at < n_zeros ? stop - at : n_zeros;
+        if (at >= first && at < last)
+            ZN_TRY(write_held(e, p, ZN_STATE_MASTER, at, zeros, n));
+    }
+    return ZN_OK;
+}
+
 zn_status zn_engine_publish(zn_engine *e)
 {
+    for (int i = 0; i < e->module->n_params; i++)
+        ZN_TRY(clear_padding(e, &e->module->params[i]));
     ZN_TRY(updates_settle(e));
     ZN_TRY(cursor_flush(e));
     ZN_TRY(e->device->ops->synchronize(e->device)); /* values that were written there by hand have no event */
@@ -248,123 +299,4 @@ zn_status zn_engine_publish(zn_engine *e)
         if (!is_trained(e, u) || !e->placement->trains)
             ZN_TRY(publish_wait(e, u));
     return ZN_OK;
-}
-
-/* Frozen units have masters, which may be left out, and no other state. */
-static bool is_streamed(const zn_engine *e, int unit, zn_state state, bool trained_only)
-{
-    return is_trained(e, unit) ? unit_has_state(e, unit, state) : state == ZN_STATE_MASTER && !trained_only;
-}
-
-/* Every rank has all of it and reads it piece by piece. */
-static zn_status stream_alone(zn_engine *e, zn_state state, bool trained_only, int64_t piece, zn_take_values take, void *self)
-{
-    float *values = malloc((size_t)piece * sizeof *values);
-    if (!values)
-        return zn_fail(ZN_ERR_MEMORY, "no memory to hand out parameters");
-    zn_status status = ZN_OK;
-    for (int i = 0; i < e->module->n_params && status == ZN_OK; i++) {
-        const zn_param *p = &e->module->params[i];
-        bool goes = zn_engine_has_state(e, p, state) && is_streamed(e, zn_units_row(e->units, p, 0)->unit, state, trained_only);
-        int64_t end = goes ? zn_state_values(p->n_elements, zn_engine_state_grain(e, state)) : 0;
-        for (int64_t at = 0; at < end && status == ZN_OK; at += piece) {
-            int64_t n = end - at < piece ? end - at : piece;
-            status = zn_engine_read_state(e, p, state, at, values, n);
-            if (status == ZN_OK)
-                status = take(self, p, at, values, n);
-        }
-    }
-    free(values);
-    return status;
-}
-
-/* The values of elements begin … begin+n of a unit, as the parameters they belong to. */
-static zn_status take_unit_range(const zn_engine *e, int unit, struct zn_range range, int64_t grain, const float *values,
-                                 zn_take_values take, void *self)
-{
-    const struct zn_unit *u = &e->units->units[unit];
-    int64_t begin = range.first, end = range.first + range.n;
-    for (int i = 0; i < u->n_parts; i++) {
-        const struct zn_part *part = &e->units->parts[u->first_part + i];
-        int64_t place = part->place - u->first;
-        int64_t from = begin > place ? begin : place;
-        int64_t to = end < place + part->n_elements ? end : place + part->n_elements;
-        if (from < to)
-            ZN_TRY(take(self, &e->module->params[part->param], (part->first + from - place) / grain,
-                        values + (from - begin) / grain, zn_state_values(to - from, grain)));
-    }
-    return ZN_OK;
-}
-
-/* Every rank lays a piece of its partition into its staging; all gather them and take. */
-static zn_status stream_unit(zn_engine *e, zn_state state, int unit, int64_t piece, float *values, zn_take_values take,
-                             void *self)
-{
-    const struct zn_unit *u = &e->units->units[unit];
-    zn_event done;
-    zn_event_init(&done);
-    zn_status status = ZN_OK, taken = ZN_OK;
-    int64_t grain = zn_engine_state_grain(e, state);
-    for (int64_t at = 0; at < u->partition && status == ZN_OK; at += piece) {
-        int64_t n = u->partition - at < piece ? u->partition - at : piece;
-        size_t n_bytes = (size_t)(n / grain) * sizeof(float);
-        struct zn_extent all = zn_buffer_extent(&e->buffers[ZN_BUFFER_STAGING], (uint64_t)piece * sizeof(float));
-        status = read_own(e, state, own_first(e, unit) + at, values, n);
-        if (status == ZN_OK)
-            status = zn_device_write(e->device, e->buffers[ZN_BUFFER_STAGING].base, values, n_bytes);
-        struct zn_gather gather = {
-            .tag = {ZN_COMM_GATHER_PARAM, unit}, .from = &e->shared[ZN_BUFFER_STAGING], .n_bytes = n_bytes, .to = all};
-        zn_event_reset(&done);
-        if (status == ZN_OK)
-            status = zn_comm_gather(e->comm, &gather, &done);
-        if (status == ZN_OK)
-            status = zn_event_wait(&done, e->device->clock);
-        for (int rank = 0; rank < e->n_ranks && status == ZN_OK && taken == ZN_OK; rank++) {
-            status = zn_device_read(e->device, values, all.address + (zn_addr)rank * n_bytes, n_bytes);
-            if (status == ZN_OK)
-                taken = take_unit_range(e, unit, (struct zn_range){rank * u->partition + at, n}, grain, values, take, self);
-        }
-    }
-    zn_event_fini(&done);
-    return status == ZN_OK ? zn_comm_agree(e->comm, taken) : status;
-}
-
-/* Hands values on and counts them. */
-struct counted {
-    zn_take_values take;
-    void *self;
-    zn_progress *progress;
-};
-
-static zn_status take_counted(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_elements)
-{
-    const struct counted *c = self;
-    zn_progress_add(c->progress, n_elements);
-    return c->take(c->self, param, first, values, n_elements);
-}
-
-static zn_status stream_state(zn_engine *e, zn_state state, bool trained_only, zn_take_values take, void *self)
-{
-    int64_t piece = (int64_t)(e->buffers[ZN_BUFFER_STAGING].n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
-    if (e->placement->states.form == ZN_WHOLE)
-        return zn_comm_agree(e->comm, stream_alone(e, state, trained_only, piece, take, self));
-    float *values = malloc((size_t)piece * sizeof *values);
-    if (!values)
-        return zn_fail(ZN_ERR_MEMORY, "no memory to hand out parameters");
-    zn_status status = ZN_OK;
-    for (int u = 0; u < e->units->n_units && status == ZN_OK; u++)
-        if (is_streamed(e, u, state, trained_only))
-            status = stream_unit(e, state, u, piece, values, take, self);
-    free(values);
-    return status;
-}
-
-zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values take, void *self)
-{
-    return stream_state(e, state, false, take_counted, &(struct counted){take, self, e->progress});
-}
-
-zn_status zn_engine_stream_trained(zn_engine *e, zn_take_values take, void *self)
-{
-    return stream_state(e, ZN_STATE_MASTER, true, take_counted, &(struct counted){take, self, e->progress});
 }

@@ -1,6 +1,7 @@
 /* The verdict: one small exchange ends backward. Every rank brings the exact sum of squares of its
  * partition, its loss and its first tensor that is not finite; all add them, so all come to the same
- * norm and the same decision, whatever the stage, the tiles and the number of ranks. */
+ * norm and the same decision, whatever the stage, the tiles and the number of ranks. Of what several ranks of a tensor-parallel
+ * group have alike the first brings it: the loss, and parameters that each holds. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static zn_status sum_partition(zn_engine *e, struct evidence *mine)
         int param = e->units->parts[i].param;
         if (!is_trained(e, e->units->parts[i].unit))
             continue;
-        zn_exact_merge(&mine->squares, &all[i]);
+        if (e->module->params[param].slice.copy == 0)
+            zn_exact_merge(&mine->squares, &all[i]);
         if (all[i].n_bad && (mine->bad_param < 0 || param < mine->bad_param))
             mine->bad_param = param;
     }
@@ -40,13 +42,16 @@ zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *v)
     ZN_TRY(sum_partition(e, &mine));
     ZN_TRY(sum_read(e, ZN_SUM_LOSS, &mine.loss));
     ZN_TRY(sum_clear(e, ZN_SUM_LOSS));
-    struct evidence *all = calloc((size_t)e->n_ranks, sizeof *all);
+    if (e->slice > 0)
+        mine.loss = 0;
+    int n_ranks = zn_comm_n_ranks(e->world);
+    struct evidence *all = calloc((size_t)n_ranks, sizeof *all);
     if (!all)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the verdict");
-    zn_status status = zn_comm_exchange(e->comm, &mine, sizeof mine, all);
+    zn_status status = zn_comm_exchange(e->world, &mine, sizeof mine, all);
     zn_exact squares = {0};
     int bad = -1;
-    for (int r = 0; status == ZN_OK && r < e->n_ranks; r++) {
+    for (int r = 0; status == ZN_OK && r < n_ranks; r++) {
         zn_exact_merge(&squares, &all[r].squares);
         v->loss += all[r].loss;
         if (all[r].bad_param >= 0 && (bad < 0 || all[r].bad_param < bad))

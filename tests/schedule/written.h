@@ -1,8 +1,8 @@
 /* Models and traces written as short texts, and the programs that are compiled from them.
  *
  * A model is segments with their parameters: "a 1024x2 | b 1024 c 1024x4 | d 1024". A trace is points: `a` acquires, `a(` opens
- * and `a)` closes a gradient, `a:2` is its tile 2 (from 0 on), save0 prefetch0 load0 are those of checkpoint 0, and f1 and b1 end
- * segment 1's forward and backward. */
+ * and `a)` closes a gradient, `a:2` is its tile 2 (from 0 on), save0 prefetch0 load0 are those of checkpoint 0, sum8 and all8 sum or
+ * gather 8 elements over slices, and f1 and b1 end segment 1's forward and backward. */
 #ifndef ZN_TESTS_SCHEDULE_WRITTEN_H
 #define ZN_TESTS_SCHEDULE_WRITTEN_H
 
@@ -64,6 +64,7 @@ static inline void write_point(const struct written_model *m, const zn_units *un
         const char *word;
         zn_point_kind kind;
     } kinds[] = {{"save", ZN_POINT_SAVE},       {"prefetch", ZN_POINT_PREFETCH}, {"load", ZN_POINT_LOAD},
+                 {"sum", ZN_POINT_SUM_SLICES}, {"all", ZN_POINT_GATHER_SLICES},
                  {"f", ZN_POINT_FORWARD_END}, {"b", ZN_POINT_BACKWARD_END}};
     size_t n = strcspn(word, ":()");
     const zn_param *param = written_param(m, word, n);
@@ -117,7 +118,7 @@ static inline zn_status compile_written(const struct written_model *m, const cha
                                         int n_ranks, zn_engine_plan *plan)
 {
     zn_units units;
-    zn_trace trace = {.n_segments = m->list.n_segments, .vocabulary = 16};
+    zn_trace trace = {.n_segments = m->list.n_segments, .vocabulary = 16, .n_slices = o->n_slices};
     OK(zn_compile_units(&m->list, o, n_ranks, &units));
     write_pass(m, &units, &trace, o->trains ? &trace.train : &trace.evaluate, text);
     zn_units_fini(&units);

@@ -53,7 +53,7 @@ zn_status ZN_K(embedding_forward)(const struct zn_cpu *cpu, const void *args)
 #pragma omp parallel for num_threads(cpu->n_threads) if (a->rows * width >= ZN_SERIAL_BELOW)
     for (int64_t row = 0; row < a->rows; row++) {
         float *y = zn_floats(a->y) + row * width;
-        int64_t id = ids[row] - a->first_id;
+        int64_t id = a->table ? ids[row] - a->first_id : 0;
         if (a->table && id >= 0 && id < a->n_ids)
             zn_widen(y, a->table, a->table_type, id * width, width);
         if (a->positions)
