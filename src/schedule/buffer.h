@@ -51,6 +51,7 @@ typedef enum zn_buffer_id {
     ZN_BUFFER_CHECKPOINT_COPIES, /* activation checkpoints that are copied from and to a discrete device */
     ZN_BUFFER_CHECKPOINTS,       /* where they stay */
     ZN_BUFFER_CHECKPOINT_STAGING, /* … on their way to NVMe and back */
+    ZN_BUFFER_CHECKPOINT_PIECES, /* … gathered from the ranks that each keep a part of them */
     ZN_BUFFER_EXCHANGE,          /* what ranks that hold slices of parameters sum or gather */
     ZN_BUFFER_SLICES,            /* pieces of states of all slices that are handed out */
     ZN_BUFFER_KEYS_AND_VALUES,

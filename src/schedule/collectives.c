@@ -5,7 +5,8 @@
 static bool is_collective(const struct zn_instr *i)
 {
     return i->op == ZN_OP_GATHER || i->op == ZN_OP_GATHER_SUMS || i->op == ZN_OP_REDUCE || i->op == ZN_OP_PUBLISH ||
-           i->op == ZN_OP_PUBLISH_TO || i->op == ZN_OP_SUM_SLICES || i->op == ZN_OP_GATHER_SLICES;
+           i->op == ZN_OP_PUBLISH_TO || i->op == ZN_OP_SUM_SLICES || i->op == ZN_OP_GATHER_SLICES ||
+           i->op == ZN_OP_GATHER_PIECES;
 }
 
 /* The first collective from `at` on; the section's end where there is none. */

@@ -181,6 +181,13 @@ static void add_checkpoints(zn_engine_plan *plan, size_t n_bytes)
         (size_t)plan->trace.n_checkpoints * n_bytes);
     if (zn_is_swapped(&p->checkpoints))
         add_buffer(plan, ZN_BUFFER_CHECKPOINT_STAGING, "checkpoint staging", ZN_TIER_HOST, 4 * n_bytes);
+    if (p->checkpoints.form == ZN_WHOLE)
+        return;
+    struct zn_buffer *given = &plan->buffers[p->is_discrete                    ? ZN_BUFFER_CHECKPOINT_COPIES
+                                             : zn_is_swapped(&p->checkpoints) ? ZN_BUFFER_CHECKPOINT_STAGING
+                                                                              : ZN_BUFFER_CHECKPOINTS];
+    add_buffer(plan, ZN_BUFFER_CHECKPOINT_PIECES, "gathered checkpoints", ZN_TIER_DEVICE, 2 * (size_t)plan->trace.n_slices * n_bytes);
+    given->is_shared = given->is_of_slices = true;
 }
 
 /* One half for the largest source of a request, one for the largest result: a unit of all ranks, or pieces of states. */

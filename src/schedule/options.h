@@ -29,6 +29,7 @@ struct zn_engine_options {
     int64_t extends; /* passes add to one sequence of at most so many tokens, `seq_len` of them at once; 0: they do not */
     int64_t accumulate;
     int n_slices; /* ranks of a tensor-parallel group, each of which holds a slice of the parameters; below 2: there is none */
+    bool partitions_activations; /* … and of each activation checkpoint its part (ZeRO-R's P_a); with recompute */
     bool recompute, keep_logits;
     int64_t keep; /* with recompute: the last so many segments before the head keep their activations */
     size_t prefetch_bytes, reuse_bytes; /* stage 3: see gathers.h */

@@ -319,7 +319,7 @@ static bool passes_on(int buffer)
 {
     return buffer == ZN_BUFFER_ADD || buffer == ZN_BUFFER_SLOTS || buffer == ZN_BUFFER_FETCHED || buffer == ZN_BUFFER_LANDED ||
            buffer == ZN_BUFFER_CHECKPOINT_COPIES || buffer == ZN_BUFFER_CHECKPOINTS || buffer == ZN_BUFFER_CHECKPOINT_STAGING ||
-           buffer == ZN_BUFFER_EXCHANGE;
+           buffer == ZN_BUFFER_CHECKPOINT_PIECES || buffer == ZN_BUFFER_EXCHANGE;
 }
 
 static zn_status replace_content(const struct order *o, struct piece *piece, const struct zn_span *span, struct content content)

@@ -1,14 +1,21 @@
 /* Activation checkpoints away from the device: in the host's memory or on NVMe, in the working precision, to which they are
  * rounded anyway. They are written behind forward and read ahead of backward through two buffers each way; from a discrete
- * device they are copied. */
+ * device they are copied. Where ranks of a tensor-parallel group have the same ones, each may keep a part alone (ZeRO-R's P_a,
+ * in any tier): the parts are gathered one segment ahead of backward. */
 #include "base/size.h"
 #include "schedule/passes.h"
 
 enum { ALIGNMENT = 4096 };
 
+static bool is_partitioned(const struct zn_ground *g)
+{
+    return g->placement->checkpoints.form == ZN_PARTITION;
+}
+
 size_t checkpoint_bytes(const struct zn_ground *g)
 {
-    return zn_round_up((size_t)g->trace->checkpoint_elements * zn_dtype_bytes(g->placement->activation_type), ALIGNMENT);
+    int64_t n = is_partitioned(g) ? zn_trace_piece_elements(g->trace) : g->trace->checkpoint_elements;
+    return zn_round_up((size_t)n * zn_dtype_bytes(g->placement->activation_type), ALIGNMENT);
 }
 
 static bool is_swapped(const struct checkpoint_pass *p)
@@ -22,9 +29,14 @@ static bool is_copied(const struct checkpoint_pass *p)
 }
 
 /* The host's memory is the device's, and there they stay. */
-static bool is_direct(const struct checkpoint_pass *p)
+static bool is_in_memory(const struct checkpoint_pass *p)
 {
     return !is_swapped(p) && !is_copied(p);
+}
+
+static bool is_direct(const struct checkpoint_pass *p)
+{
+    return is_in_memory(p) && !is_partitioned(p->ground);
 }
 
 static struct zn_span home(const struct checkpoint_pass *p, int index)
@@ -46,6 +58,13 @@ static struct zn_span landing(const struct checkpoint_pass *p, int half)
 {
     size_t n = checkpoint_bytes(p->ground);
     return (struct zn_span){ZN_BUFFER_CHECKPOINT_STAGING, false, (uint64_t)half * n, n};
+}
+
+/* The parts of all ranks, one after the other. */
+static struct zn_span pieces(const struct checkpoint_pass *p, int half)
+{
+    size_t n = (size_t)p->ground->trace->n_slices * checkpoint_bytes(p->ground);
+    return (struct zn_span){ZN_BUFFER_CHECKPOINT_PIECES, false, (uint64_t)half * n, n};
 }
 
 void checkpoint_pass_start(struct checkpoint_pass *p, const struct zn_ground *ground, struct zn_writer *writer)
@@ -74,6 +93,7 @@ static int move(struct checkpoint_pass *p, zn_op op, struct zn_span to, struct z
 static void convert(struct checkpoint_pass *p, zn_op op, struct zn_span span)
 {
     zn_emit(p->writer, (struct zn_instr){.op = (uint8_t)op,
+                                         .flags = (uint8_t)(op == ZN_OP_PACK && is_partitioned(p->ground) ? ZN_OWN_PIECE : 0),
                                          .unit = -1,
                                          .after = -1,
                                          .from = op == ZN_OP_UNPACK ? span : ZN_NO_SPAN,
@@ -82,7 +102,7 @@ static void convert(struct checkpoint_pass *p, zn_op op, struct zn_span span)
 
 void checkpoint_pass_save(struct checkpoint_pass *p, int index)
 {
-    if (is_direct(p)) {
+    if (is_in_memory(p)) {
         convert(p, ZN_OP_PACK, home(p, index));
         return;
     }
@@ -108,6 +128,8 @@ static void start_load(struct checkpoint_pass *p, int index, int half)
         after = move(p, ZN_OP_READ, landing(p, 2 + half), home(p, index), -1);
     if (is_copied(p))
         after = move(p, ZN_OP_COPY_IN, staging(p, 2 + half), is_swapped(p) ? landing(p, 2 + half) : home(p, index), after);
+    if (is_partitioned(p->ground))
+        after = move(p, ZN_OP_GATHER_PIECES, pieces(p, half), is_in_memory(p) ? home(p, index) : staging(p, 2 + half), after);
     p->loaded[half] = after;
 }
 
@@ -132,7 +154,7 @@ void checkpoint_pass_load(struct checkpoint_pass *p, int index)
     }
     wait_for(p, &p->loaded[half]);
     p->loading[half] = -1;
-    convert(p, ZN_OP_UNPACK, staging(p, 2 + half));
+    convert(p, ZN_OP_UNPACK, is_partitioned(p->ground) ? pieces(p, half) : staging(p, 2 + half));
 }
 
 void checkpoint_pass_end(struct checkpoint_pass *p)

@@ -47,8 +47,11 @@ static zn_status check(const struct zn_engine_options *o, int n_ranks)
     if (o->trains && o->in_backward && o->stage == 0 && n_ranks > 1)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--optimizer-in-backward needs --stage 1, 2 or 3 with several ranks");
     ZN_TRY(check_by_matrix(o));
-    if (o->n_slices > 1 && o->is_discrete)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build on a device with memory of its own", o->n_slices);
+    if (o->partitions_activations && (o->n_slices < 2 || !o->recompute))
+        return zn_fail(ZN_ERR_USAGE, "--partition-activations: needs --tensor-parallel and recompute");
+    if (o->n_slices > 1 && o->stages_comm)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build on a device that communication does not reach",
+                       o->n_slices);
     if (!o->is_discrete || !o->trains)
         return ZN_OK;
     bool away = off->optimizer != ZN_TIER_DEVICE;
@@ -119,8 +122,8 @@ zn_status zn_placement_resolve(const struct zn_engine_options *o, int n_ranks, s
     place_parameters(o, &p);
     place_gradients(o, &p);
     place_states(o, &p);
-    if (o->offload.activations != ZN_TIER_DEVICE)
-        p.checkpoints = (struct zn_home){ZN_WHOLE, o->offload.activations, false};
+    if (o->partitions_activations || o->offload.activations != ZN_TIER_DEVICE)
+        p.checkpoints = (struct zn_home){form_of(!o->partitions_activations), o->offload.activations, false};
     *placement = p;
     return ZN_OK;
 }

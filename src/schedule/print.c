@@ -91,7 +91,8 @@ static const char *size_text(uint64_t n_bytes, char text[SIZE_TEXT])
 static bool is_shared_in_turn(int buffer)
 {
     return buffer == ZN_BUFFER_GATHERED || buffer == ZN_BUFFER_FETCHED || buffer == ZN_BUFFER_LANDED || buffer == ZN_BUFFER_SLOTS ||
-           buffer == ZN_BUFFER_ADD || buffer == ZN_BUFFER_CHECKPOINT_COPIES || buffer == ZN_BUFFER_CHECKPOINT_STAGING;
+           buffer == ZN_BUFFER_ADD || buffer == ZN_BUFFER_CHECKPOINT_COPIES || buffer == ZN_BUFFER_CHECKPOINT_STAGING ||
+           buffer == ZN_BUFFER_CHECKPOINT_PIECES;
 }
 
 static void add_span(zn_text *t, const zn_engine_plan *plan, const struct zn_span *span)

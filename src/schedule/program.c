@@ -14,7 +14,7 @@ const char *zn_op_name(zn_op op)
 {
     static const char *const names[ZN_N_OPS] = {
         "read",         "write",        "copy out",     "copy in",   "gather",        "gather sums",    "reduce",
-        "sum slices",   "gather slices", "offload",     "update",    "wait",          "await",          "await offload",
+        "sum slices",   "gather slices", "gather pieces", "offload", "update",    "wait",          "await",          "await offload",
         "zero",         "add",          "squares",      "pack",      "unpack",        "give",           "take",
         "issue updates", "advance update", "wait updated", "wait updates",
         "end updates",  "publish",      "publish to",   "await published"};

@@ -20,6 +20,7 @@ typedef enum zn_op {
     ZN_OP_REDUCE,   /* the sum over ranks of `from` becomes the own piece `to` */
     ZN_OP_SUM_SLICES,    /* the same of activations, over the ranks that hold slices of parameters */
     ZN_OP_GATHER_SLICES, /* … every one's piece `from` becomes the whole `to` */
+    ZN_OP_GATHER_PIECES, /* … of an activation checkpoint */
     ZN_OP_OFFLOAD,  /* a summed gradient leaves a discrete device; the host adds it to what it has */
     ZN_OP_UPDATE,   /* the optimizer's update of a unit, chunk by chunk */
     ZN_N_ASYNC_OPS,
@@ -51,7 +52,8 @@ enum {
     ZN_AFTER_UPDATED = 2, /* … the unit is updated */
     ZN_ADDS = 4,          /* to what is there of this step */
     ZN_FINAL = 8,         /* the gradient is complete with it */
-    ZN_ON_HOST = 16       /* the host's device computes it */
+    ZN_ON_HOST = 16,      /* the host's device computes it */
+    ZN_OWN_PIECE = 32     /* of the activation checkpoint only the part that this rank keeps */
 };
 
 struct zn_instr {

@@ -53,6 +53,12 @@ typedef struct zn_trace {
     int64_t checkpoint_elements, n_checkpoints; /* of the largest activation checkpoint, and how many there are */
 } zn_trace;
 
+/* Elements of an activation checkpoint that each of the ranks that share it keeps; the last may have fewer. */
+static inline int64_t zn_trace_piece_elements(const zn_trace *trace)
+{
+    return (trace->checkpoint_elements + trace->n_slices - 1) / trace->n_slices;
+}
+
 void zn_trace_fini(zn_trace *trace);
 
 const char *zn_point_name(zn_point_kind kind);

@@ -14,6 +14,7 @@ static const uint8_t needs[ZN_N_OPS] = {
     [ZN_OP_REDUCE] = NEEDS_FROM | NEEDS_TO | NEEDS_UNIT,
     [ZN_OP_SUM_SLICES] = NEEDS_FROM | NEEDS_TO,
     [ZN_OP_GATHER_SLICES] = NEEDS_FROM | NEEDS_TO,
+    [ZN_OP_GATHER_PIECES] = NEEDS_FROM | NEEDS_TO,
     [ZN_OP_OFFLOAD] = NEEDS_FROM | NEEDS_TO | NEEDS_UNIT,
     [ZN_OP_UPDATE] = NEEDS_UNIT,
     [ZN_OP_WAIT] = NEEDS_AFTER,
@@ -118,6 +119,7 @@ static bool do_sizes_agree(const zn_engine_plan *plan, const struct zn_instr *i)
     case ZN_OP_SUM_SLICES:
         return from == n_slices * to;
     case ZN_OP_GATHER_SLICES:
+    case ZN_OP_GATHER_PIECES:
         return to == n_slices * from;
     case ZN_OP_UPDATE:
         return i->from.buffer < 0 || from == piece;

@@ -56,7 +56,8 @@ static zn_status run_async(struct verifier *v, const struct zn_instr *i)
     static const int queues[ZN_N_ASYNC_OPS] = {
         [ZN_OP_READ] = QUEUE_NONE,   [ZN_OP_WRITE] = QUEUE_NONE,  [ZN_OP_COPY_OUT] = QUEUE_OUT,
         [ZN_OP_COPY_IN] = QUEUE_IN,  [ZN_OP_GATHER] = QUEUE_COMM, [ZN_OP_GATHER_SUMS] = QUEUE_COMM,
-        [ZN_OP_REDUCE] = QUEUE_COMM, [ZN_OP_SUM_SLICES] = QUEUE_SLICES, [ZN_OP_GATHER_SLICES] = QUEUE_SLICES, [ZN_OP_OFFLOAD] = QUEUE_OUT, [ZN_OP_UPDATE] = QUEUE_HOST};
+        [ZN_OP_REDUCE] = QUEUE_COMM, [ZN_OP_SUM_SLICES] = QUEUE_SLICES, [ZN_OP_GATHER_SLICES] = QUEUE_SLICES,
+        [ZN_OP_GATHER_PIECES] = QUEUE_SLICES, [ZN_OP_OFFLOAD] = QUEUE_OUT, [ZN_OP_UPDATE] = QUEUE_HOST};
     int after = i->after < 0 ? -1 : v->task_of[i->after], updated = i->flags & ZN_AFTER_UPDATED ? v->update_of[i->unit] : -1;
     if (updated >= 0)
         ZN_TRY(verify_is_issued(v, i->unit));
@@ -263,7 +264,8 @@ zn_status verify_section(struct verifier *v)
 {
     static const zn_buffer_id passing[] = {ZN_BUFFER_ADD,     ZN_BUFFER_SLOTS,  ZN_BUFFER_GATHERED,
                                            ZN_BUFFER_FETCHED, ZN_BUFFER_LANDED, ZN_BUFFER_CHECKPOINT_COPIES,
-                                           ZN_BUFFER_CHECKPOINTS, ZN_BUFFER_CHECKPOINT_STAGING, ZN_BUFFER_EXCHANGE};
+                                           ZN_BUFFER_CHECKPOINTS, ZN_BUFFER_CHECKPOINT_STAGING, ZN_BUFFER_CHECKPOINT_PIECES,
+                                           ZN_BUFFER_EXCHANGE};
     ZN_TRY(walk(v));
     ZN_TRY(check_ends(v));
     for (size_t b = 0; b < sizeof passing / sizeof passing[0]; b++) /* the next section finds nothing there */

@@ -152,7 +152,7 @@ static const struct deepspeed_key keys[] = {
     BLOCK("activation_checkpointing"),
     READ("activation_checkpointing.cpu_checkpointing"),
     NO_EFFECT("activation_checkpointing.partition_activations",
-              "there is no tensor parallelism here, over which checkpoints would be partitioned"),
+              "--partition-activations is for the ranks of --tensor-parallel, which this file does not have"),
     NO_EFFECT("activation_checkpointing.contiguous_memory_optimization", "activations always lie in one arena"),
     NO_EFFECT("activation_checkpointing.number_checkpoints", "every block has a checkpoint"),
     NO_EFFECT("activation_checkpointing.synchronize_checkpoint_boundary", "measures DeepSpeed itself"),

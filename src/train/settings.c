@@ -85,6 +85,8 @@ static zn_status resolve_choices(struct training *t)
         c->stage = (int)o->stage;
     if (ZN_GIVEN(o, recompute))
         c->keep = zn_keep_parse(o->recompute);
+    else if (o->partition_activations)
+        c->keep = 0;
     if (ZN_GIVEN(o, keep_logits))
         c->keep_logits = o->keep_logits;
     if (ZN_GIVEN(o, reduce))
@@ -238,6 +240,13 @@ static zn_status resolve_mesh(struct training *t)
     if (n > 1 && (ZN_GIVEN(o, lora_rank) || ZN_GIVEN(o, adapter)))
         return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build with %s", n,
                        ZN_GIVEN(o, lora_rank) ? "--lora-rank" : "--adapter");
+    if (n > 1 && strcmp(o->device, "cpu") != 0)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build with --device %s", n, o->device);
+    t->engine.partitions_activations = o->partition_activations;
+    if (o->partition_activations && n < 2)
+        return zn_fail(ZN_ERR_USAGE, "--partition-activations: needs --tensor-parallel above 1: its ranks share them");
+    if (o->partition_activations && ZN_GIVEN(o, recompute) && zn_keep_parse(o->recompute) == ZN_KEEP_ALL)
+        return zn_fail(ZN_ERR_USAGE, "--partition-activations: needs --recompute on: without it there are no checkpoints");
     if (n > 1 && ZN_GIVEN(o, keep_logits) && o->keep_logits)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build with --keep-logits on", n);
     return ZN_OK;

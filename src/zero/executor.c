@@ -100,12 +100,14 @@ static zn_status submit_reduce(zn_engine *e, const struct zn_instr *i, zn_event 
 static zn_status submit_exchange(zn_engine *e, const struct zn_instr *i, zn_event *const after[2], zn_event *done)
 {
     const struct zn_comm_tag tag = {ZN_COMM_ACTIVATIONS, -1};
-    const struct zn_shared *from = &e->shared[ZN_BUFFER_EXCHANGE];
-    size_t offset = (size_t)span_offset(e, &i->from);
+    const struct zn_shared *from = &e->shared[i->from.buffer];
+    size_t offset = (size_t)span_offset(e, &i->from), n_bytes = i->from.n_bytes;
     zn_event_reset(done);
-    if (i->op == ZN_OP_GATHER_SLICES)
+    if (i->op == ZN_OP_GATHER_PIECES) /* without what they are padded by, so that they follow each other */
+        n_bytes = (size_t)zn_trace_piece_elements(&e->plan->trace) * zn_dtype_bytes(e->placement->activation_type);
+    if (i->op != ZN_OP_SUM_SLICES)
         return zn_comm_gather(e->tensor,
-                              &(struct zn_gather){.tag = tag, .from = from, .offset = offset, .n_bytes = i->from.n_bytes,
+                              &(struct zn_gather){.tag = tag, .from = from, .offset = offset, .n_bytes = n_bytes,
                                                   .to = span_extent(e, &i->to), .after = {after[0], after[1]}},
                               done);
     return zn_comm_reduce(e->tensor,
@@ -144,6 +146,7 @@ static zn_status submit(zn_engine *e, const struct zn_instr *i)
         return submit_reduce(e, i, after, done);
     case ZN_OP_SUM_SLICES:
     case ZN_OP_GATHER_SLICES:
+    case ZN_OP_GATHER_PIECES:
         return submit_exchange(e, i, after, done);
     default:
         return submit_gather(e, i, after, done);
@@ -171,14 +174,28 @@ static zn_status add(zn_engine *e, const struct zn_instr *i)
 }
 
 /* An activation checkpoint is fp32 on the tape and in the working precision elsewhere. */
-static zn_status convert(zn_engine *e, zn_addr to, zn_dtype to_type, zn_addr from, zn_dtype from_type)
+static zn_status convert(zn_engine *e, zn_addr to, zn_dtype to_type, zn_addr from, zn_dtype from_type, int64_t n)
 {
-    int64_t n = e->executor.n_elements;
     if (to_type == from_type)
         return zn_run_copy(e->device, &(struct zn_copy_args){
                                           .dst = to, .src = from, .n_bytes = n * (int64_t)zn_dtype_bytes(to_type)});
     return zn_run_cast(e->device, &(struct zn_cast_args){
                                       .dst = to, .src = from, .dst_type = to_type, .src_type = from_type, .n_elements = n});
+}
+
+/* All of the activation checkpoint, or the part that this rank keeps. */
+static zn_status pack(zn_engine *e, const struct zn_instr *i)
+{
+    int64_t first = 0, n = e->executor.n_elements;
+    if (i->flags & ZN_OWN_PIECE) {
+        int64_t piece = zn_trace_piece_elements(&e->plan->trace);
+        first = e->slice * piece;
+        n = n - first < piece ? n - first : piece;
+    }
+    if (n <= 0)
+        return ZN_OK;
+    return convert(e, span_address(e, &i->to), e->placement->activation_type, e->executor.activation + (zn_addr)first * sizeof(float),
+                   ZN_F32, n);
 }
 
 static zn_status give(zn_engine *e, const struct zn_instr *i)
@@ -204,7 +221,6 @@ static zn_status take(zn_engine *e, const struct zn_instr *i)
 static zn_status run(zn_engine *e, const struct zn_instr *i)
 {
     zn_device *device = i->flags & ZN_ON_HOST ? e->host : e->device;
-    zn_dtype type = e->placement->activation_type;
     switch ((zn_op)i->op) {
     case ZN_OP_WAIT:
     case ZN_OP_AWAIT:
@@ -218,9 +234,10 @@ static zn_status run(zn_engine *e, const struct zn_instr *i)
     case ZN_OP_SQUARES:
         return squares_of_unit(e, i->unit, span_address(e, &i->from));
     case ZN_OP_PACK:
-        return convert(e, span_address(e, &i->to), type, e->executor.activation, ZN_F32);
+        return pack(e, i);
     case ZN_OP_UNPACK:
-        return convert(e, e->executor.activation, ZN_F32, span_address(e, &i->from), type);
+        return convert(e, e->executor.activation, ZN_F32, span_address(e, &i->from), e->placement->activation_type,
+                       e->executor.n_elements);
     case ZN_OP_GIVE:
         return give(e, i);
     case ZN_OP_TAKE:

@@ -155,7 +155,8 @@ static zn_status record_training(struct recorder *r, const zn_module *module, zn
 {
     const struct zn_engine_options *o = r->options;
     int64_t n = o->vertical ? o->accumulate : 1;
-    struct zn_module_style style = {.recompute = o->recompute, .keep = o->keep, .saves = o->offload.activations != ZN_TIER_DEVICE};
+    struct zn_module_style style = {.recompute = o->recompute, .keep = o->keep, 
+                                    .saves = o->partitions_activations || o->offload.activations != ZN_TIER_DEVICE};
     struct zn_batch *batches = calloc((size_t)n, sizeof *batches);
     if (!batches)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n);

@@ -71,6 +71,45 @@ static void to_nvme_they_go_through_two_buffers_each_way(void **state)
                    "end of backward of embedding\n");
 }
 
+/* Two ranks keep half of 4 KiB each, padded; the whole is gathered when it is wanted soon. */
+static void parts_are_gathered_one_segment_ahead(void **state)
+{
+    (void)state;
+    struct zn_engine_options o = written_options();
+    o.n_slices = 2;
+    o.partitions_activations = true;
+    expect_program("a 1024 | b 1024 | d 1024", "save1 f1 f2 prefetch1 b2 load1 b1 b0", &o, 1, ZN_SECTION_ONLY,
+                   "save checkpoint 1\n"
+                   "    0 pack 4 KiB → activation checkpoints\n"
+                   "end of forward of block 0\n"
+                   "end of forward of head\n"
+                   "prefetch checkpoint 1\n"
+                   "    1 gather pieces 8 KiB c activation checkpoints → gathered checkpoints @ 0\n"
+                   "end of backward of head\n"
+                   "load checkpoint 1\n"
+                   "    2 wait #1\n"
+                   "    3 unpack 8 KiB gathered checkpoints @ 0\n"
+                   "end of backward of block 0\n"
+                   "end of backward of embedding\n");
+    o.offload.activations = ZN_TIER_NVME;
+    expect_program("a 1024 | b 1024 | d 1024", "save1 f1 f2 prefetch1 b2 load1 b1 b0", &o, 1, ZN_SECTION_ONLY,
+                   "save checkpoint 1\n"
+                   "    0 pack 4 KiB → checkpoint staging @ 0\n"
+                   "    1 write 4 KiB c checkpoint staging @ 0 → activation checkpoints (nvme)\n"
+                   "end of forward of block 0\n"
+                   "end of forward of head\n"
+                   "prefetch checkpoint 1\n"
+                   "    2 wait #1\n"
+                   "    3 read 4 KiB c activation checkpoints (nvme) → checkpoint staging @ 8 KiB\n"
+                   "    4 gather pieces 8 KiB #3 checkpoint staging @ 8 KiB → gathered checkpoints @ 0\n"
+                   "end of backward of head\n"
+                   "load checkpoint 1\n"
+                   "    5 wait #4\n"
+                   "    6 unpack 8 KiB gathered checkpoints @ 0\n"
+                   "end of backward of block 0\n"
+                   "end of backward of embedding\n");
+}
+
 static void what_was_not_asked_for_ahead_is_read_when_it_is_wanted(void **state)
 {
     (void)state;
@@ -154,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_the_memory_of_the_device_they_are_packed_and_unpacked),
         cmocka_unit_test(to_nvme_they_go_through_two_buffers_each_way),
+        cmocka_unit_test(parts_are_gathered_one_segment_ahead),
         cmocka_unit_test(what_was_not_asked_for_ahead_is_read_when_it_is_wanted),
         cmocka_unit_test(from_a_discrete_device_they_are_copied),
         cmocka_unit_test(from_a_discrete_device_to_nvme_by_way_of_the_host),

@@ -199,6 +199,36 @@ static void tiers_tiles_and_schedules_give_the_same_bits(void **state)
     }
 }
 
+/* Each rank keeps its part of an activation checkpoint, in any tier. */
+static void partitioned_activations_give_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const tiers[] = {"none", "cpu", "nvme"};
+    for (size_t i = 0; i < 8; i += IS_SANITIZED ? 5 : 1) {
+        int n_ranks = meshes[i].n_data * meshes[i].n_slices;
+        struct zn_train_options o = plain(meshes[i].model, precisions[i % 2], meshes[i].n_slices);
+        ZN_SET(o, accumulate, 2);
+        struct result base = run(&o, n_ranks);
+        ZN_SET(o, partition_activations, true);
+        for (int tier = 0; tier < 3; tier++) {
+            ZN_SET(o, stage, tier + 1);
+            ZN_SET(o, offload_activations, tiers[tier]);
+            expect(&base, &o, n_ranks, "partitioned activations");
+            ZN_SET(o, recompute, "keep=1");
+            expect(&base, &o, n_ranks, "partitioned activations but for a segment's");
+            ZN_SET(o, recompute, "on");
+        }
+        forget(&base);
+        ZN_SET(o, schedule, "vertical");
+        ZN_SET(o, reduce, "last");
+        ZN_SET(o, partition_activations, false);
+        base = run(&o, n_ranks);
+        ZN_SET(o, partition_activations, true);
+        expect(&base, &o, n_ranks, "partitioned activations of the vertical schedule");
+        forget(&base);
+    }
+}
+
 static void vertical_and_in_backward_give_their_bits_on_every_tier(void **state)
 {
     (void)state;
@@ -290,7 +320,13 @@ static void sums_are_sent_to_the_byte(void **state)
         ZN_SET(o, steps, 1);
         struct result r = run(&o, n_slices);
         double sums = 2 * 6 + 2;
-        assert_true(r.sent == sums * 2 * elements * 4 * (n_slices - 1) / n_slices + 2 * tokens * 4 * (n_slices - 1));
+        double sent = sums * 2 * elements * 4 * (n_slices - 1) / n_slices + 2 * tokens * 4 * (n_slices - 1);
+        assert_true(r.sent == sent);
+        forget(&r);
+        ZN_SET(o, partition_activations, true); /* what goes into each of the two blocks is gathered once */
+        r = run(&o, n_slices);
+        assert_true(r.sent == sent + 2 * elements * 4 * (n_slices - 1) / n_slices);
+        ZN_SET(o, partition_activations, false);
         ZN_SET(o, recompute, "off");
         forget(&r);
         r = run(&o, n_slices);
@@ -315,6 +351,13 @@ static void what_cannot_be_shared_is_refused_by_name(void **state)
     ZN_SET(o, keep_logits, true);
     refuse(o, 2, "--tensor-parallel 2: not in this build with --keep-logits on");
     o = plain(meshes[0].model, "fp32", 2);
+    ZN_SET(o, partition_activations, true);
+    ZN_SET(o, recompute, "off");
+    refuse(o, 2, "--partition-activations: needs --recompute on");
+    o = plain(meshes[0].model, "fp32", 1);
+    ZN_SET(o, partition_activations, true);
+    refuse(o, 2, "--partition-activations: needs --tensor-parallel above 1");
+    o = plain(meshes[0].model, "fp32", 2);
     ZN_SET(o, optimizer, "adamw8bit");
     refuse(o, 2, "--tensor-parallel 2: not in this build with --optimizer adamw8bit");
     o = plain(meshes[0].model, "fp32", 2);
@@ -328,6 +371,7 @@ int main(void)
         cmocka_unit_test(meshes_train_as_one_process_does),
         cmocka_unit_test(stages_give_the_same_bits),
         cmocka_unit_test(tiers_tiles_and_schedules_give_the_same_bits),
+        cmocka_unit_test(partitioned_activations_give_the_same_bits),
         cmocka_unit_test(vertical_and_in_backward_give_their_bits_on_every_tier),
         cmocka_unit_test(runs_go_on_on_any_mesh),
         cmocka_unit_test(slices_are_born_read_and_written_as_the_whole),
