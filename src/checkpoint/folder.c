@@ -159,11 +159,14 @@ static zn_status clean(const char *folder)
 
 zn_status zn_checkpoints_clean(const char *output)
 {
-    char *folder;
-    ZN_TRY(zn_folder_remove_left(output));
-    ZN_TRY(zn_path_join(output, ZN_CHECKPOINTS, &folder));
-    zn_status status = clean(folder);
-    free(folder);
+    static const char *const names[] = {ZN_CHECKPOINTS, ZN_BEST};
+    zn_status status = zn_folder_remove_left(output);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == ZN_OK; i++) {
+        char *folder;
+        ZN_TRY(zn_path_join(output, names[i], &folder));
+        status = clean(folder);
+        free(folder);
+    }
     return status;
 }
 

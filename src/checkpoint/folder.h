@@ -10,6 +10,7 @@
 #include "base/status.h"
 
 #define ZN_CHECKPOINTS "checkpoints"
+#define ZN_BEST "best" /* OUTPUT/best/step-00000040: the best weights of --early-stop so far */
 #define ZN_TEMPORARY ".tmp-"
 enum { ZN_CHECKPOINT_NAME = 32 };
 
@@ -28,7 +29,7 @@ zn_status zn_checkpoint_remove(const char *folder, int64_t step);
  * such a one, beside the `keep` others. */
 zn_status zn_checkpoints_prune(const char *folder, int64_t keep);
 
-/* Removes what runs that died have left among the checkpoints and in the output folder itself: half of a folder or a
+/* Removes what runs that died have left among the checkpoints, the best weights and in the output folder itself: half of a folder or a
  * file. The caller holds the lock. */
 zn_status zn_checkpoints_clean(const char *output);
 

@@ -36,9 +36,15 @@ void zn_run_state_print(const struct zn_run_state *s, const char *configuration,
                 "  \"skipped_in_a_row\": %lld",
                 ZN_STATE_FORMAT, zn_version(), (long long)s->step, (long long)s->updates, (long long)s->n_skipped);
     zn_text_add(t, ",\n  \"data\": {\"windows\": %lld, \"consumed\": %lld, \"seq_len\": %lld, \"seed\": %llu, "
-                "\"shuffle\": %s, \"packing\": \"%s\", \"truncate_rows\": %s, \"hash\": \"%016llx\"}",
+                "\"shuffle\": %s, \"packing\": \"%s\", \"truncate_rows\": %s, \"hash\": \"%016llx\"",
                 (long long)s->n_windows, (long long)s->consumed, (long long)s->seq_len, (unsigned long long)s->seed,
                 truth(s->shuffle), s->packing, truth(s->truncate_rows), (unsigned long long)s->data_hash);
+    if (s->eval_split > 0)
+        zn_text_add(t, ", \"eval_split\": %.17g", s->eval_split);
+    zn_text_add(t, "}");
+    if (s->best.step >= 0 || s->best.n_worse > 0)
+        zn_text_add(t, ",\n  \"best\": {\"step\": %lld, \"loss\": %.17g, \"evaluations_since\": %lld}", (long long)s->best.step,
+                    s->best.loss, (long long)s->best.n_worse);
     zn_text_add(t, ",\n  \"loss_scale\": {\"scale\": %.17g, \"step\": %lld, \"last_overflow\": %lld, "
                 "\"patience\": %lld}",
                 s->scale, (long long)s->scale_step, (long long)s->last_overflow, (long long)s->patience);
@@ -94,6 +100,8 @@ static zn_status parse_data(zn_json *root, struct zn_run_state *s)
     ZN_TRY(parse_hash(data, &s->data_hash));
     ZN_TRY(zn_json_get_string(data, "packing", &s->packing));
     ZN_TRY(zn_json_get_bool(data, "truncate_rows", &s->truncate_rows));
+    if (zn_json_has(data, "eval_split"))
+        ZN_TRY(zn_json_get_number(data, "eval_split", &s->eval_split));
     return zn_json_get_bool(data, "shuffle", &s->shuffle);
 }
 
@@ -107,6 +115,19 @@ static zn_status parse_scale(zn_json *root, struct zn_run_state *s)
     ZN_TRY(zn_json_get_int(scale, "step", 0, INT64_MAX / 2, &s->scale_step));
     ZN_TRY(zn_json_get_int(scale, "last_overflow", -1, INT64_MAX / 2, &s->last_overflow));
     return zn_json_get_int(scale, "patience", 0, INT64_MAX, &s->patience);
+}
+
+/* Checkpoints of runs that do not stop early have none. */
+static zn_status parse_best(zn_json *root, struct zn_run_state *s)
+{
+    zn_json *best;
+    s->best.step = -1;
+    if (!zn_json_has(root, "best"))
+        return ZN_OK;
+    ZN_TRY(zn_json_get_object(root, "best", &best));
+    ZN_TRY(zn_json_get_int(best, "step", -1, s->step, &s->best.step));
+    ZN_TRY(zn_json_get_number(best, "loss", &s->best.loss));
+    return zn_json_get_int(best, "evaluations_since", 0, INT64_MAX, &s->best.n_worse);
 }
 
 /* Whose scales have this name; -1: nobody's. */
@@ -187,6 +208,7 @@ zn_status zn_run_state_parse(zn_json *root, struct zn_run_state *state)
     ZN_TRY(zn_json_get_int(root, "updates", 0, s.step, &s.updates));
     ZN_TRY(zn_json_get_int(root, "skipped_in_a_row", 0, s.step, &s.n_skipped));
     ZN_TRY(parse_data(root, &s));
+    ZN_TRY(parse_best(root, &s));
     ZN_TRY(parse_scale(root, &s));
     ZN_TRY(zn_json_get_string(root, "optimizer", &s.optimizer));
     ZN_TRY(zn_json_get_string(root, "precision", &s.precision));

@@ -21,6 +21,13 @@ struct zn_run_state {
     bool truncate_rows;
     uint64_t seed;
     bool shuffle;
+    double eval_split; /* 0: none of them is held out */
+    /* --early-stop: the lowest held-out loss so far. Step -1: none, or nobody asked. */
+    struct {
+        int64_t step;
+        double loss;
+        int64_t n_worse; /* evaluations since */
+    } best;
     /* fp16: of the dynamic loss scale. */
     double scale;
     int64_t scale_step, last_overflow, patience;

@@ -220,6 +220,11 @@ size_t zn_tokens_n_files(const zn_token_source *source)
     return source->n_files;
 }
 
+int32_t zn_tokens_end_of_text(const zn_token_source *source)
+{
+    return source->options.end_of_text;
+}
+
 /* ---- Reading ---- */
 
 /* The file that holds the token; files without tokens are never it. */
@@ -296,6 +301,26 @@ zn_status zn_tokens_read_counts(const zn_token_source *source, int64_t first, in
             memset(counts, 1, (size_t)n);
         first += n;
         counts += n;
+        n_tokens -= n;
+    }
+    return ZN_OK;
+}
+
+zn_status zn_tokens_read_begins(const zn_token_source *source, int64_t first, int64_t n_tokens, uint8_t *begins)
+{
+    ZN_TRY(check_range(source, first, n_tokens));
+    while (n_tokens > 0) {
+        const struct data_file *file = find_file(source, first);
+        int64_t from = first - file->first, n = file->n_tokens - from;
+        if (n > n_tokens)
+            n = n_tokens;
+        memset(begins, 0, (size_t)n);
+        if (file->cache.path)
+            ZN_TRY(zn_token_cache_marks(&file->cache, from, n, begins));
+        for (int64_t i = 0; i < n; i++)
+            begins[i] = (begins[i] & ZN_MARK_BEGINS) != 0 || from + i == 0;
+        first += n;
+        begins += n;
         n_tokens -= n;
     }
     return ZN_OK;

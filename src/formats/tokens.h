@@ -45,6 +45,7 @@ void zn_tokens_close(zn_token_source *source); /* NULL is legal */
 
 int64_t zn_tokens_total(const zn_token_source *source);
 size_t zn_tokens_n_files(const zn_token_source *source);
+int32_t zn_tokens_end_of_text(const zn_token_source *source); /* -1: none */
 
 /* Tokens first … first+n. An id outside the vocabulary is an error that names the file, the
  * position in it and the id. */
@@ -52,6 +53,9 @@ zn_status zn_tokens_read(const zn_token_source *source, int64_t first, int64_t n
 
 /* Whether tokens first … first+n count as targets: a byte for each, 0 or 1. */
 zn_status zn_tokens_read_counts(const zn_token_source *source, int64_t first, int64_t n_tokens, uint8_t *counts);
+
+/* Whether a file, or a row that was an example, begins with each of them: 0 or 1. */
+zn_status zn_tokens_read_begins(const zn_token_source *source, int64_t first, int64_t n_tokens, uint8_t *begins);
 
 /* Of every token and whether it counts, so that other data are known as such. Reads all of it: an id outside the
  * vocabulary is found here. */

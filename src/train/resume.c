@@ -71,6 +71,17 @@ static zn_status check_finished(const zn_saving *s)
                    o->output, zn_run_has_adapters(s->setup.run) ? "--adapter" : "--model", o->output);
 }
 
+/* A change would train on what was held out. */
+static zn_status check_split(const zn_checkpoint *c, const struct zn_settings *o)
+{
+    char was[32] = "none", is[32] = "none";
+    if (c->state.eval_split > 0)
+        snprintf(was, sizeof was, "%g", c->state.eval_split);
+    if (o->eval_split > 0)
+        snprintf(is, sizeof is, "%g", o->eval_split);
+    return c->state.eval_split == o->eval_split ? ZN_OK : zn_change_refuse(c->folder, "--eval-split", was, is);
+}
+
 zn_status zn_saving_check_data(zn_saving *s)
 {
     const struct zn_settings *o = s->setup.settings;
@@ -88,6 +99,7 @@ zn_status zn_saving_check_data(zn_saving *s)
     if (state->truncate_rows != o->truncate_rows && strcmp(packing, "stream") != 0)
         return zn_fail(ZN_ERR_USAGE, "--resume: %s was made %s --truncate-rows, this run is %s", s->checkpoint->folder,
                        state->truncate_rows ? "with" : "without", o->truncate_rows ? "with it" : "without it");
+    ZN_TRY(check_split(s->checkpoint, o));
     if (state->n_windows == s->setup.order->n_windows && state->data_hash == s->setup.data->hash)
         return ZN_OK;
     if (state->n_windows == s->setup.order->n_windows)
@@ -256,6 +268,15 @@ static zn_status remove_all(const char *folder)
     return status;
 }
 
+static zn_status remove_best(const char *output)
+{
+    char *folder;
+    ZN_TRY(zn_path_join(output, ZN_BEST, &folder));
+    zn_status status = zn_tree_remove(folder);
+    free(folder);
+    return status;
+}
+
 static zn_status make_configuration(zn_saving *s)
 {
     zn_text text;
@@ -312,8 +333,12 @@ zn_status zn_saving_prepare(zn_saving *s)
     if (!was_locked) /* another run may have come and gone since the folder was looked at */
         ZN_TRY(zn_output_check(o->output, o->model, o->overwrite || ZN_GIVEN(o, resume)));
     ZN_TRY(zn_checkpoints_clean(o->output));
-    if (o->overwrite)
+    if (o->overwrite) {
         ZN_TRY(remove_all(s->folder));
+        ZN_TRY(remove_best(o->output));
+    }
+    if (s->checkpoint && ZN_GIVEN(o, early_stop) && s->checkpoint->state.best.step >= 0)
+        ZN_TRY(zn_best_check(o->output, s->checkpoint->state.best.step));
     ZN_TRY(make_configuration(s));
     return s->checkpoint ? check_configuration(s) : ZN_OK;
 }
@@ -357,6 +382,8 @@ void zn_saving_restore(const zn_saving *s, int64_t *n_skipped)
     const struct zn_run_state *state = &s->checkpoint->state;
     zn_loss_scale *scale = s->setup.loss_scale;
     *n_skipped = state->n_skipped;
+    if (ZN_GIVEN(s->setup.settings, early_stop))
+        *s->setup.best = (struct zn_best){state->best.step, state->best.loss, state->best.n_worse};
     if (!scale->options.dynamic || strcmp(state->precision, s->setup.settings->precision) != 0)
         return;
     scale->scale = state->scale;

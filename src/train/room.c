@@ -15,7 +15,7 @@
 
 typedef enum need_kind { NEED_MODEL, NEED_CHECKPOINTS, NEED_SWAP, N_NEED_KINDS } need_kind;
 
-enum { MAX_NEEDS = ZN_STORAGE_MAX_PATHS + 2 };
+enum { MAX_NEEDS = ZN_STORAGE_MAX_PATHS + 3 };
 
 struct need {
     uint64_t host, device; /* which file system */
@@ -95,6 +95,8 @@ static zn_status add_files(const struct zn_run *run, const struct zn_room *room,
     ZN_TRY(zn_disk_free(o->output, &n_free, &output_device));
     ZN_TRY(zn_disk_free(room->checkpoints, &n_free, &device));
     uint64_t shared = device != output_device || at_once == at_end ? 0 : model < checkpoint ? model : checkpoint;
+    if (ZN_GIVEN(o, early_stop)) /* the best weights so far, those being written, and what checkpoints name */
+        ZN_TRY(add_need(needs, o->output, NEED_MODEL, (2 + (uint64_t)at_once) * model));
     uint64_t freed = o->overwrite ? zn_tree_disk_bytes(room->checkpoints) : 0;
     uint64_t wanted = (uint64_t)at_once * checkpoint;
     ZN_TRY(add_need(needs, o->output, NEED_MODEL, model - shared));

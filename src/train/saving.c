@@ -54,6 +54,8 @@ static struct zn_run_state state_at(const zn_saving *s, int64_t step, int64_t n_
                                  .truncate_rows = setup->settings->truncate_rows,
                                  .seed = (uint64_t)setup->settings->seed,
                                  .shuffle = setup->settings->shuffle,
+                                 .eval_split = setup->settings->eval_split,
+                                 .best = {setup->best->step, setup->best->loss, setup->best->n_worse},
                                  .scale = setup->loss_scale->scale,
                                  .scale_step = setup->loss_scale->step,
                                  .last_overflow = setup->loss_scale->last_overflow,

@@ -2,6 +2,7 @@
 #ifndef ZN_TRAIN_SAVING_H
 #define ZN_TRAIN_SAVING_H
 
+#include "train/best.h"
 #include "train/order.h"
 #include "train/data.h"
 #include "train/room.h"
@@ -16,6 +17,7 @@ struct zn_saving_setup {
     const struct zn_data *data; /* open by the time it is used */
     const char *const *packing; /* the same; of its examples, stream where there are none */
     zn_loss_scale *loss_scale;
+    struct zn_best *best;
     int (*stop)(void *self); /* as of struct zn_train_options */
     void *stop_self;
 };

@@ -130,18 +130,18 @@ static zn_status open_inputs(struct training *t)
     return make_batches(t);
 }
 
-static zn_status open_windows(struct training *t, const struct zn_data_options *from, const char *what,
-                              struct zn_data *data, zn_windows **windows)
+static zn_status make_windows(struct training *t, const struct zn_data *data, const struct zn_data_part *part, const char *what,
+                              zn_windows **windows)
 {
     const struct zn_windows_options options = {.seq_len = t->engine.seq_len,
                                                .packing = t->packing,
                                                .truncate = t->settings.truncate_rows,
                                                .max_seq_len = t->run.model->max_positions,
-                                               .what = what};
-    ZN_TRY(zn_run_open_data(&t->run, from, data));
+                                               .what = what,
+                                               .part = part};
     ZN_TRY(zn_windows_create(&t->run, data, &options, windows));
     t->engine.has_examples = t->engine.has_examples || zn_windows_has_examples(*windows);
-    t->run.data_bytes += zn_examples_bytes(data->examples) + zn_windows_bytes(*windows);
+    t->run.data_bytes += zn_windows_bytes(*windows) + (part ? zn_data_part_bytes(part) : 0);
     if (zn_windows_has_examples(*windows))
         zn_run_note(&t->run, "%s: %lld examples in %lld windows of at most %lld tokens, %.0f%% filled", what,
                     (long long)zn_windows_n_examples(*windows), (long long)zn_windows_n_packed(*windows),
@@ -149,12 +149,32 @@ static zn_status open_windows(struct training *t, const struct zn_data_options *
     return ZN_OK;
 }
 
+static zn_status open_windows(struct training *t, const struct zn_data_options *from, const char *what,
+                              struct zn_data *data, zn_windows **windows)
+{
+    ZN_TRY(zn_run_open_data(&t->run, from, data));
+    t->run.data_bytes += zn_examples_bytes(data->examples);
+    return make_windows(t, data, NULL, what, windows);
+}
+
+/* Both kinds of windows from the same data. */
+static zn_status open_split(struct training *t, const struct zn_data_options *from)
+{
+    const struct zn_settings *o = &t->settings;
+    const struct zn_split split = {.fraction = o->eval_split, .seed = (uint64_t)o->seed, .shuffle = o->shuffle};
+    ZN_TRY(zn_run_open_data(&t->run, from, &t->data));
+    t->run.data_bytes += zn_examples_bytes(t->data.examples);
+    ZN_TRY(zn_split_data(&t->data, &split, &t->trained, &t->held_out_part));
+    ZN_TRY(make_windows(t, &t->data, &t->trained, "--data", &t->windows));
+    return make_windows(t, &t->data, &t->held_out_part, "--eval-split", &t->eval_windows);
+}
+
 static zn_status open_data_from(struct training *t, const char *cache, bool may_encode)
 {
     struct zn_settings *o = &t->settings;
     struct zn_data_options from = {.folder = o->model, .paths = o->data.word, .n_paths = o->data.n, .cache = cache,
                                    .may_encode = may_encode, .packing = t->packing};
-    ZN_TRY(open_windows(t, &from, "--data", &t->data, &t->windows));
+    ZN_TRY(ZN_GIVEN(o, eval_split) ? open_split(t, &from) : open_windows(t, &from, "--data", &t->data, &t->windows));
     ZN_TRY(zn_packing_check(o->packing, o->truncate_rows, zn_windows_has_examples(t->windows)));
     t->packing_name = zn_packing_name(zn_windows_has_examples(t->windows) ? t->packing : ZN_PACKING_STREAM);
     ZN_TRY(settings_resolve_steps(t));
@@ -201,7 +221,7 @@ zn_status training_set_up(struct training *t)
     ZN_TRY(zn_comm_agree(comm, open_inputs(t)));
     ZN_TRY(zn_agree_on_resume(&t->run, &t->settings));
     ZN_TRY(zn_saving_open(&(struct zn_saving_setup){&t->run, &t->settings, &t->engine, &t->order, &t->data, &t->packing_name,
-                                                    &t->loss_scale, t->options->stop, t->options->stop_self},
+                                                    &t->loss_scale, &t->best, t->options->stop, t->options->stop_self},
                           &t->saving));
     ZN_TRY(zn_comm_agree(comm, open_data(t, true)));
     ZN_TRY(zn_comm_agree(comm, open_data(t, false)));

@@ -211,7 +211,7 @@ static zn_status resolve_engine(struct training *t)
         ZN_CHOOSE(o, lr, ZN_GIVEN(o, lora_rank) || ZN_GIVEN(o, adapter) ? 2e-4 : o->from_scratch ? 3e-4 : 2e-5);
     ZN_TRY(resolve_schedule(t));
     t->engine.trains = true;
-    t->engine.evaluates = o->eval_data.n > 0;
+    t->engine.evaluates = o->eval_data.n > 0 || ZN_GIVEN(o, eval_split);
     t->engine.micro_batch = o->micro_batch;
     t->engine.accumulate = o->accumulate;
     ZN_TRY(resolve_hyperparameters(o, &t->engine.hyperparameters));
@@ -263,10 +263,24 @@ static zn_status check_optimizer(const struct training *t)
     return ZN_OK;
 }
 
+static zn_status check_evaluation(const struct zn_settings *o)
+{
+    if (ZN_GIVEN(o, eval_split) && o->eval_data.n > 0)
+        return zn_fail(ZN_ERR_USAGE, "--eval-split and --eval-data: give one of them");
+    if (!ZN_GIVEN(o, early_stop))
+        return ZN_OK;
+    if (!ZN_GIVEN(o, eval_split) && o->eval_data.n == 0)
+        return zn_fail(ZN_ERR_USAGE, "--early-stop: needs held-out data: --eval-data or --eval-split");
+    if (o->eval_every == 0)
+        return zn_fail(ZN_ERR_USAGE, "--early-stop: needs --eval-every");
+    return ZN_OK;
+}
+
 zn_status settings_resolve(struct training *t)
 {
     ZN_TRY(zn_settings_check(&t->settings, ZN_FOR_TRAIN));
     ZN_TRY(check_save(&t->settings));
+    ZN_TRY(check_evaluation(&t->settings));
     ZN_TRY(check_numbers(&t->settings));
     ZN_TRY(resolve_mesh(t));
     ZN_TRY(zn_settings_solve_batch(&t->settings, t->run.mesh.data));

@@ -100,6 +100,19 @@ static zn_status run_step(struct training *t, double lr, int64_t n_targets, stru
     return zn_engine_step(t->run.engine, &input, verdict);
 }
 
+/* --early-stop. After the last step the weights are in the output folder already. */
+static zn_status keep_best(struct training *t, int64_t step)
+{
+    if (!ZN_GIVEN(&t->settings, early_stop) || !zn_best_take(&t->best, step, t->held_out.loss) || step == t->settings.steps)
+        return ZN_OK;
+    return zn_best_write(&t->run, t->settings.output, step);
+}
+
+static bool stops_early(const struct training *t)
+{
+    return ZN_GIVEN(&t->settings, early_stop) && t->best.n_worse >= t->settings.early_stop;
+}
+
 /* Data that cannot be evaluated leave the engine as it is. */
 static zn_status evaluate_if_due(struct training *t, int64_t step, struct zn_step_report *report)
 {
@@ -111,7 +124,9 @@ static zn_status evaluate_if_due(struct training *t, int64_t step, struct zn_ste
     report->evaluated = status == ZN_OK;
     report->eval_loss = t->held_out.loss;
     report->eval_reason = t->held_out.reason[0] ? t->held_out.reason : NULL;
-    if (status != ZN_OK && t->run.is_evaluation_alike)
+    if (status == ZN_OK)
+        remember(t, keep_best(t, step));
+    else if (t->run.is_evaluation_alike)
         remember(t, zn_context(status, "held-out data"));
     return t->run.is_evaluation_alike ? ZN_OK : status;
 }
@@ -216,12 +231,25 @@ static zn_status compute_step(struct training *t, int64_t step, struct zn_verdic
     return ZN_OK;
 }
 
+/* The best weights take the place of those of the last step. */
+static zn_status place_best(struct training *t, int64_t n_done)
+{
+    if (!ZN_GIVEN(&t->settings, early_stop) || t->best.step < 0 || t->failure != ZN_OK)
+        return ZN_OK;
+    zn_run_note(&t->run, "the output has the weights of step %lld, whose held-out loss %.6g is the lowest", (long long)t->best.step,
+                t->best.loss);
+    zn_status status = ZN_OK;
+    if (zn_comm_rank(t->run.comm) == 0)
+        status = t->best.step == n_done ? zn_best_prune(t->settings.output, -1) : zn_best_place(t->settings.output, t->best.step);
+    return zn_comm_agree(t->run.comm, status);
+}
+
 /* The last checkpoint is made before an update that is pending is applied: a run that goes on has it still before it. A
  * disk that is too full for the checkpoint may have room for the model. */
-static zn_status write_output(struct training *t)
+static zn_status write_output(struct training *t, int64_t n_done)
 {
     zn_status saved;
-    ZN_TRY(zn_saving_end(t->saving, t->settings.steps, t->n_skipped, &saved));
+    ZN_TRY(zn_saving_end(t->saving, n_done, t->n_skipped, &saved));
     remember(t, saved);
     ZN_TRY(zn_engine_finish(t->run.engine));
     return zn_output_write_model(t->settings.output, &t->run);
@@ -233,7 +261,7 @@ static zn_status end_last_step(struct training *t, struct zn_step_report *report
     measure_memory(t, report);
     if (t->metrics && zn_metrics_can_replace(t->metrics))
         write_log(t, report);
-    return write_output(t);
+    return write_output(t, t->settings.steps);
 }
 
 /* After the last step the weights are written first: whatever fails in the evaluation, they are there. */
@@ -251,21 +279,47 @@ static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
     report_step(t, &report);
     ZN_TRY(status);
     if (is_last)
+        return place_best(t, step + 1);
+    if (t->failure == ZN_OK && stops_early(t))
         return ZN_OK;
     return t->failure == ZN_OK ? zn_saving_after_step(t->saving, step + 1, t->n_skipped) : stop_early(t, step + 1);
 }
 
+/* The run ends before its last step. */
+static zn_status end_early(struct training *t, int64_t n_done)
+{
+    zn_run_note(&t->run, "ends after step %lld of %lld: %lld evaluations in a row without a lower held-out loss", (long long)n_done,
+                (long long)t->settings.steps, (long long)t->best.n_worse);
+    ZN_TRY(write_output(t, n_done));
+    return place_best(t, n_done);
+}
+
+/* Nothing is left to train, but for --early-stop to compare the weights with the best. */
+static zn_status end_at_once(struct training *t, int64_t n_done)
+{
+    struct zn_step_report report;
+    ZN_TRY(write_output(t, n_done));
+    if (!ZN_GIVEN(&t->settings, early_stop) || n_done == 0)
+        return ZN_OK;
+    ZN_TRY(evaluate_if_due(t, n_done, &report));
+    return place_best(t, n_done);
+}
+
 static zn_status run_steps(struct training *t, zn_tracing *tracing)
 {
-    int64_t first = zn_saving_first_step(t->saving), steps = t->settings.steps;
+    int64_t first = zn_saving_first_step(t->saving), steps = t->settings.steps, step = first;
     zn_saving_restore(t->saving, &t->n_skipped);
-    for (int64_t step = first; step < steps; step++)
-        ZN_TRY(one_step(t, step, tracing));
     if (first == steps)
-        return write_output(t);
+        return end_at_once(t, steps);
+    for (; step < steps && !stops_early(t); step++)
+        ZN_TRY(one_step(t, step, tracing));
+    if (step < steps)
+        ZN_TRY(end_early(t, step));
+    if (step == first)
+        return ZN_OK;
     if (t->n_updated == 0)
         remember(t, zn_fail(ZN_ERR_NUMERIC, "every step of this run was skipped (%lld): the weights written are those it "
-                            "began with; the log has the reasons", (long long)(steps - first)));
+                            "began with; the log has the reasons", (long long)(step - first)));
     return ZN_OK;
 }
 
@@ -332,7 +386,7 @@ static void tell_failure(const struct training *t, zn_status status)
 
 zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm)
 {
-    struct training t = {.options = options, .settings = options->settings};
+    struct training t = {.options = options, .settings = options->settings, .best.step = -1};
     zn_tracing *tracing = NULL;
     zn_run_init(&t.run, comm, &options->listener);
     t.summary.began = zn_clock_now(&t.run.clock);
@@ -360,6 +414,8 @@ zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm
     free(t.frozen);
     zn_windows_destroy(t.windows);
     zn_windows_destroy(t.eval_windows);
+    zn_data_part_fini(&t.trained);
+    zn_data_part_fini(&t.held_out_part);
     zn_data_close(&t.data);
     zn_data_close(&t.eval_data);
     zn_run_fini(&t.run);

@@ -3,6 +3,7 @@
 #define ZN_TRAIN_TRAINING_H
 
 #include "train/batch.h"
+#include "train/best.h"
 #include "train/card.h"
 #include "train/evaluate.h"
 #include "train/metrics.h"
@@ -26,7 +27,9 @@ struct training {
     const char *packing_name; /* what it comes to: stream where there are no examples */
     struct zn_data data, eval_data;
     zn_windows *windows, *eval_windows; /* eval: NULL where none are held out */
+    struct zn_data_part trained, held_out_part; /* --eval-split: of the data */
     struct zn_eval_result held_out;     /* of the last evaluation */
+    struct zn_best best;                /* --early-stop */
     zn_metrics *metrics;
     zn_saving *saving;
     struct zn_summary summary;

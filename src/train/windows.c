@@ -19,6 +19,17 @@ struct tally {
     int64_t n_kept, n_cut, n_without_target, n_too_long, longest;
 };
 
+/* Examples that windows may hold, and tokens of documents. */
+static int64_t n_examples(const zn_windows *w)
+{
+    return w->options.part ? w->options.part->n_examples : w->data->examples ? zn_examples_n(w->data->examples) : 0;
+}
+
+static int64_t n_tokens_of(const zn_windows *w)
+{
+    return w->options.part ? zn_data_part_n_tokens(w->options.part) : zn_tokens_total(w->data->stream);
+}
+
 /* Targets among the first n tokens. */
 static zn_status count_targets(const zn_examples *examples, int64_t i, int64_t n, int64_t *n_targets)
 {
@@ -64,7 +75,7 @@ static zn_status measure_example(zn_windows *w, int64_t i, struct tally *tally)
 
 static zn_status fail_too_long(const zn_windows *w, const struct tally *t)
 {
-    long long n = (long long)t->n_too_long, all = (long long)zn_examples_n(w->data->examples);
+    long long n = (long long)t->n_too_long, all = (long long)n_examples(w);
     long long seq_len = (long long)w->options.seq_len, longest = (long long)t->longest;
     if (t->longest - 1 <= w->options.max_seq_len)
         return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld examples are too long for --seq-len %lld, the longest has %lld "
@@ -77,7 +88,7 @@ static zn_status fail_too_long(const zn_windows *w, const struct tally *t)
 
 static zn_status check_tally(const struct zn_run *run, const zn_windows *w, const struct tally *t)
 {
-    long long all = (long long)zn_examples_n(w->data->examples);
+    long long all = (long long)n_examples(w);
     if (t->n_too_long > 0)
         return fail_too_long(w, t);
     if (t->n_kept == 0)
@@ -100,20 +111,32 @@ static zn_status place_examples(const struct zn_run *run, zn_windows *w)
     if (!w->sizes)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld examples", (long long)n);
     for (int64_t i = 0; i < n; i++)
-        ZN_TRY(measure_example(w, i, &tally));
+        if (!w->options.part || zn_data_part_has_example(w->options.part, i))
+            ZN_TRY(measure_example(w, i, &tally));
     ZN_TRY(check_tally(run, w, &tally));
     return w->options.packing == ZN_PACKING_NONE ? zn_pack_one_each(w->sizes, n, &w->packed)
                                                  : zn_pack_best_fit(w->sizes, n, w->options.seq_len, &w->packed);
 }
 
+static zn_status cut_documents(zn_windows *w)
+{
+    if (!w->options.part)
+        return zn_tokens_n_windows(w->data->stream, w->options.seq_len, &w->n_stream);
+    int64_t n_tokens = n_tokens_of(w);
+    w->n_stream = n_tokens > 0 ? (n_tokens - 1) / w->options.seq_len : 0;
+    if (w->n_stream == 0)
+        return zn_fail(ZN_ERR_INPUT, "%s: the documents that --eval-split %s have %lld tokens, too few for one window of length "
+                       "%lld; give another part, more data or a smaller --seq-len", w->options.what,
+                       w->options.part->is_held_out ? "holds out" : "leaves", (long long)n_tokens, (long long)w->options.seq_len);
+    return ZN_OK;
+}
+
 static zn_status make(const struct zn_run *run, zn_windows *w)
 {
-    bool has_examples = w->data->examples && zn_examples_n(w->data->examples) > 0;
+    bool has_examples = n_examples(w) > 0;
     if (has_examples)
         ZN_TRY(place_examples(run, w));
-    if (!has_examples || zn_tokens_total(w->data->stream) > 0)
-        ZN_TRY(zn_tokens_n_windows(w->data->stream, w->options.seq_len, &w->n_stream));
-    return ZN_OK;
+    return !has_examples || n_tokens_of(w) > 0 ? cut_documents(w) : ZN_OK;
 }
 
 zn_status zn_windows_create(const struct zn_run *run, const struct zn_data *data,
@@ -210,7 +233,8 @@ zn_status zn_windows_fill(const zn_windows *w, int64_t i, const struct zn_window
 {
     int64_t at = 0;
     if (i < w->n_stream) {
-        ZN_TRY(zn_tokens_window(w->data->stream, i, w->options.seq_len, row->window, row->counts));
+        ZN_TRY(w->options.part ? zn_data_part_window(w->options.part, i, w->options.seq_len, row->window, row->counts)
+                               : zn_tokens_window(w->data->stream, i, w->options.seq_len, row->window, row->counts));
         put_tokens(row, 0, w->options.seq_len);
         at = w->options.seq_len;
     } else {

@@ -4,7 +4,7 @@
 #ifndef ZN_TRAIN_WINDOWS_H
 #define ZN_TRAIN_WINDOWS_H
 
-#include "train/data.h"
+#include "train/split.h"
 
 struct zn_windows_options {
     int64_t seq_len;
@@ -12,6 +12,7 @@ struct zn_windows_options {
     bool truncate;      /* examples that are too long are cut at their end; else they are an error */
     int64_t max_seq_len;   /* of the model, for messages */
     const char *what;   /* "--data", for messages */
+    const struct zn_data_part *part; /* of the data; NULL: all of them. Borrowed for the life of the windows */
 };
 
 typedef struct zn_windows zn_windows;
