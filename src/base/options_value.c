@@ -27,13 +27,13 @@ void zn_words_free(struct zn_words *words)
     *words = (struct zn_words){0};
 }
 
-/* The n letters of `choice` are the word, or end in "=N" where the word has a whole number. */
+/* The n letters of `choice` are the word, or end in "=N" or ":N" where the word has a whole number. */
 static bool is_choice(const char *choice, size_t n, const char *word)
 {
     size_t length = strlen(word);
     if (n == length && memcmp(choice, word, n) == 0)
         return true;
-    if (n < 2 || memcmp(choice + n - 2, "=N", 2) != 0 || strncmp(choice, word, n - 1) != 0)
+    if (n < 2 || (memcmp(choice + n - 2, "=N", 2) != 0 && memcmp(choice + n - 2, ":N", 2) != 0) || strncmp(choice, word, n - 1) != 0)
         return false;
     size_t digits = strspn(word + n - 1, "0123456789");
     return digits > 0 && digits < 10 && word[n - 1 + digits] == '\0';

@@ -5,10 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "cli/doctor_mpi.h"
 #include "comm/comm.h"
 #include "device/cpu/cpu.h"
-#include "device/opencl/opencl.h"
+#include "device/open.h"
 
 static zn_status read_isas(struct doctor_facts *f)
 {
@@ -44,34 +45,46 @@ static void read_binding(struct doctor_facts *f)
 
 /* ---- Backends: found, or what would make each work ---- */
 
-static void tell_opencl(char *text, size_t size)
+/* The devices of a backend in one line, or why there are none. */
+static void read_devices(const struct zn_backend *backend, int n_threads, char *text, size_t n_bytes)
 {
-    static const char state[] = "not in this build; --device cpu computes on the processor";
-    struct zn_opencl_info infos[ZN_OPENCL_MAX_DEVICES];
-    int n = 0;
-    if (zn_opencl_list(infos, &n) != ZN_OK)
-        snprintf(text, size, "%s (%s)", state, zn_error_message());
-    else if (n == 0)
-        snprintf(text, size, "%s (no device: install its driver, for the processor Debian's pocl-opencl-icd)", state);
-    else
-        snprintf(text, size, "%s (OpenCL has %s%s%s)", state, infos[0].name, infos[0].missing[0] ? ": " : "", infos[0].missing);
+    struct zn_device_info infos[ZN_MAX_DEVICES];
+    char memory[ZN_SIZE_TEXT];
+    int n;
+    if (backend->list(n_threads, infos, &n) != ZN_OK) {
+        snprintf(text, n_bytes, "%s", zn_error_message());
+        return;
+    }
+    int length = snprintf(text, n_bytes, "found");
+    for (int i = 0; i < n && length >= 0 && (size_t)length < n_bytes; i++)
+        length += snprintf(text + length, n_bytes - (size_t)length, "%s %s:%d %s, %s%s%s%s", i ? ";" : ":", backend->name, i, infos[i].name,
+                           zn_size_text(infos[i].memory_bytes, memory), infos[i].shares_memory ? " shared with the host" : "",
+                           infos[i].missing[0] ? ", cannot be used: " : "", infos[i].missing);
 }
 
-static void tell_cuda(char *text, size_t size)
+/* Of one that this build does not have. */
+static void tell_missing(const char *name, char *text, size_t n_bytes)
 {
     bool has_driver = access("/proc/driver/nvidia/version", R_OK) == 0;
-    snprintf(text, size, "not in this build; --device cpu computes on the processor (%s)",
-             has_driver ? "NVIDIA's driver is loaded" : "and no driver of NVIDIA is loaded here");
+    int length = snprintf(text, n_bytes, "not in this build; --device cpu computes on the processor");
+    if (strcmp(name, "cuda") == 0)
+        snprintf(text + length, n_bytes - (size_t)length, " (%s)",
+                 has_driver ? "NVIDIA's driver is loaded" : "and no driver of NVIDIA is loaded here");
 }
 
 static void read_backends(struct doctor_facts *f)
 {
     static const char *const names[DOCTOR_N_BACKENDS] = {"cpu", "opencl", "cuda"};
-    for (int i = 0; i < DOCTOR_N_BACKENDS; i++)
+    for (int i = 0; i < DOCTOR_N_BACKENDS; i++) {
+        struct zn_device_name name;
         f->backend[i].name = names[i];
-    snprintf(f->backend[0].state, sizeof f->backend[0].state, "found");
-    tell_opencl(f->backend[1].state, sizeof f->backend[1].state);
-    tell_cuda(f->backend[2].state, sizeof f->backend[2].state);
+        if (zn_device_name_parse(names[i], &name) != ZN_OK)
+            tell_missing(names[i], f->backend[i].state, sizeof f->backend[i].state);
+        else if (name.backend)
+            read_devices(name.backend, f->machine.n_cores, f->backend[i].state, sizeof f->backend[i].state);
+        else
+            snprintf(f->backend[i].state, sizeof f->backend[i].state, "found");
+    }
 }
 
 zn_status doctor_facts_read(struct doctor_facts *facts)

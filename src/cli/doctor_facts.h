@@ -29,7 +29,7 @@ struct doctor_facts {
 
     struct {
         const char *name;
-        char state[512]; /* "found", or what would make it work */
+        char state[1024]; /* "found" and what, or what would make it work */
     } backend[DOCTOR_N_BACKENDS];
 
     const char *compiler;

@@ -27,15 +27,14 @@ bool zn_cli_is_ignored(int signal)
 int zn_cli_stop(void *self)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
-    bool *installed = self;
-    if (!*installed) {
+    (void)self;
+    if (!atomic_load(&caught)) { /* each time: LLVM, in a driver of OpenCL, takes signals when it first compiles */
         struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
         sigemptyset(&action.sa_mask);
         for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
             if (signals[i] != SIGHUP || !zn_cli_is_ignored(SIGHUP)) /* nohup */
                 sigaction(signals[i], &action, NULL);
         signal(SIGPIPE, SIG_IGN); /* who writes is told */
-        *installed = true;
     }
     int signal = atomic_load(&caught);
     return signal == SIGUSR1 && getenv(ZN_CLI_LAUNCHED) ? ZN_STOP_ASKED : signal;

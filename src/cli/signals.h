@@ -13,7 +13,7 @@
 #define ZN_CLI_LIVE "ZINC_LIVE"
 
 /* For zn_train_options.stop. The first call begins to catch the signals: before there is something to save they end the
- * process as they always do. `self` is a bool that is false at first. Returns the signal that came, or 0. A second one
+ * process as they always do. `self` is NULL. Returns the signal that came, or 0. A second one
  * of the same kind ends the process. SIGHUP that is ignored, as nohup does, stays ignored. */
 int zn_cli_stop(void *self);
 

@@ -39,7 +39,7 @@ static const struct zn_option flags[] = {
      .help = "Also show how long each part of the beginning took, and what each step moved."},
     NOT_BUILT("--lora-dropout", DOUBLE), NOT_BUILT("--use-dora", FLAG), NOT_BUILT("--neftune", DOUBLE),
     NOT_BUILT("--dora", FLAG), NOT_BUILT("--objective", STRING), NOT_BUILT("--dpo-beta", DOUBLE), NOT_BUILT("--base-quantize", STRING),
-    NOT_BUILT("--sequence-parallel", INT), NOT_BUILT("--device-memory-limit", SIZE),
+    NOT_BUILT("--sequence-parallel", INT),
 };
 
 static zn_status fill(struct zn_options *options, void *target)
@@ -61,7 +61,6 @@ static const struct zn_command command = {
 
 static zn_status train(const struct train_flags *f, const struct zn_words *notes, bool *has_failed, int argc, char **argv)
 {
-    bool catches = false;
     char *line;
     train_screen *screen;
     if (f->quiet && f->verbose)
@@ -75,7 +74,6 @@ static zn_status train(const struct train_flags *f, const struct zn_words *notes
     }
     const struct zn_train_options options = {.settings = f->common.settings,
                                              .stop = zn_cli_stop,
-                                             .stop_self = &catches,
                                              .listener = train_screen_listener(screen),
                                              .command_line = line};
     status = zn_train(&options);

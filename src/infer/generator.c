@@ -7,6 +7,7 @@
 #include "train/adapters.h"
 #include "train/agreement.h"
 #include "train/binding.h"
+#include "train/device.h"
 
 enum {
     CONFIG_BYTES = 16 * 1024 * 1024,
@@ -147,6 +148,7 @@ static zn_status open_inputs(zn_generator *g)
     ZN_TRY(zn_run_open_adapter(&g->run, g->settings.adapter));
     ZN_TRY(open_folder(g));
     ZN_TRY(zn_run_measure(&g->run, (int)o->threads, o->memory_limit));
+    ZN_TRY(zn_run_open_device(&g->run, o));
     size_t vocabulary = (size_t)g->run.model->module->vocabulary;
     bool penalizes = o->repetition_penalty != 1;
     g->logits = malloc(vocabulary * sizeof *g->logits);

@@ -35,4 +35,5 @@ static zn_status update(zn_device *device, const struct zn_update *u)
 }
 
 const zn_optimizer zn_optimizer_adam = {
-    .name = "adam", .title = "adam", .n_states = 2, .state = ZN_ADAM_STATES, .granularity = ZN_BY_ELEMENT, .update = update};
+    .name = "adam", .title = "adam", .n_states = 2, .state = ZN_ADAM_STATES, .granularity = ZN_BY_ELEMENT, .on_device = true,
+    .update = update};

@@ -10,7 +10,8 @@ static zn_status update(zn_device *device, const struct zn_update *u)
 }
 
 const zn_optimizer zn_optimizer_adamw = {
-    .name = "adamw", .title = "adamw", .n_states = 2, .state = ZN_ADAM_STATES, .granularity = ZN_BY_ELEMENT, .update = update};
+    .name = "adamw", .title = "adamw", .n_states = 2, .state = ZN_ADAM_STATES, .granularity = ZN_BY_ELEMENT, .on_device = true,
+    .update = update};
 
 static zn_status update_bf16(zn_device *device, const struct zn_update *u)
 {

@@ -73,6 +73,7 @@ struct zn_optimizer {
     int n_states;
     struct zn_optimizer_state state[ZN_MAX_OPTIMIZER_STATES];
     zn_granularity granularity;
+    bool on_device; /* devices with memory of their own have its kernel; else they have the host update */
 
     /* Where not given; 0: the default of the setting. */
     struct zn_hyperparameters defaults;

@@ -22,6 +22,7 @@ static const zn_optimizer with_momentum = {.name = "sgd",
                                            .n_states = 1,
                                            .state = {{.name = "momentum_buffer", .type = ZN_F32}},
                                            .granularity = ZN_BY_ELEMENT,
+                                           .on_device = true,
                                            .update = update};
 
 static const zn_optimizer *choose(const struct zn_hyperparameters *hyperparameters)
@@ -30,4 +31,5 @@ static const zn_optimizer *choose(const struct zn_hyperparameters *hyperparamete
 }
 
 const zn_optimizer zn_optimizer_sgd = {
-    .name = "sgd", .title = "sgd without --momentum", .granularity = ZN_BY_ELEMENT, .choose = choose, .update = update};
+    .name = "sgd", .title = "sgd without --momentum", .granularity = ZN_BY_ELEMENT, .on_device = true, .choose = choose,
+    .update = update};

@@ -41,9 +41,13 @@ static zn_tier tier_of(int chosen, zn_tier open)
 static bool has_path(const struct zn_plan_setup *s, const struct zn_choices *c, const struct zn_candidate *x)
 {
     bool away = x->optimizer != DEVICE;
-    if (s->cluster->device.is_host)
+    if (s->cluster->device.is_host || !s->engine.trains)
         return true;
     if ((c->gradients >= 0 && (c->gradients != DEVICE) != away) || (x->parameters != DEVICE && !away))
+        return false;
+    if (!away && !s->engine.optimizer->on_device)
+        return false;
+    if (!away && s->engine.stages_comm && s->engine.delay_after >= 0) /* an update is hidden on the host alone */
         return false;
     return !away || zn_can_swap_gradients(x->stage, zn_plan_replicas(s));
 }

@@ -109,20 +109,19 @@ static zn_status read_kernels(zn_json *device, struct zn_cluster *c)
     return ZN_OK;
 }
 
-/* All of it or nothing. */
+/* All of it or nothing; but any device may have a time of launches. */
 static zn_status read_measured(zn_json *device, struct zn_cluster *c)
 {
-    static const char *const keys[] = {"cores", "process_bytes", "launch_seconds", "kernels", "sums", "weights", "token_sums"};
+    static const char *const keys[] = {"cores", "process_bytes", "kernels", "sums", "weights", "token_sums"};
     static const char *const ways[] = {"written", "added", NULL};
     zn_json *token_sums;
     int n = 0;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         n += zn_json_has(device, keys[i]);
+    if (n > 0 && !c->device.is_host)
+        return zn_json_fail(device, "'cores', 'process_bytes', 'kernels', 'sums', 'weights' and 'token_sums' are of processors");
     if (n == 0)
-        return ZN_OK;
-    if (!c->device.is_host)
-        return zn_json_fail(device, "'cores', 'process_bytes', 'launch_seconds', 'kernels', 'sums', 'weights' and 'token_sums' "
-                                    "are of processors");
+        return zn_json_has(device, "launch_seconds") ? get_positive(device, "launch_seconds", &c->device.launch) : ZN_OK;
     ZN_TRY(get_count(device, "cores", MAX_DEVICES, &c->device.cores));
     ZN_TRY(get_bytes(device, "process_bytes", &c->device.process));
     ZN_TRY(get_positive(device, "launch_seconds", &c->device.launch));

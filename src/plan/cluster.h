@@ -28,10 +28,13 @@ struct zn_cluster {
         size_t memory, reserved; /* what it has, and what a process takes beside its plan */
         double rate;             /* of its memory */
         double flops[3];         /* of matrix products, by zn_dtype up to ZN_F16; 0: it has none */
+        double launch;           /* seconds a kernel takes beside its work; 0: not known */
+        /* Of a real device with memory of its own; files do not have them. */
+        bool shares_memory; /* its bytes are the host's, too */
+        size_t allocation;  /* at most in one piece; 0: no limit */
         /* Measured of a processor; 0 where they are not known. */
         int cores;
         size_t process;               /* memory that a process holds beside its plan; `reserved` is more, to be safe */
-        double launch;                /* seconds a kernel takes beside its work */
         double kernel[ZN_N_KERNELS];  /* flops a second of those that have any, else bytes */
         double weights[3];            /* elements of B that matrix products take a second beside their flops, by type */
         double token_sums[2];         /* … and of C where they sum over tokens: written, added to */

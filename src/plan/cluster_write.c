@@ -43,10 +43,11 @@ static void add_by_type(zn_text *t, const char *key, const double rates[3])
 static void add_measured(zn_text *t, const struct zn_cluster *c)
 {
     bool first = true;
+    if (c->device.launch > 0)
+        zn_text_add(t, ",\n    \"launch_seconds\": %.6g", c->device.launch);
     if (c->device.cores == 0)
         return;
-    zn_text_add(t, ",\n    \"cores\": %d,\n    \"process_bytes\": %zu,\n    \"launch_seconds\": %.6g", c->device.cores,
-                c->device.process, c->device.launch);
+    zn_text_add(t, ",\n    \"cores\": %d,\n    \"process_bytes\": %zu", c->device.cores, c->device.process);
     add_by_type(t, "sums", c->device.sum);
     add_by_type(t, "weights", c->device.weights);
     zn_text_add(t, ",\n    \"token_sums\": {\"written\": %.6g, \"added\": %.6g}", c->device.token_sums[0],

@@ -154,7 +154,9 @@ static zn_status search_all(struct search *s, const struct zn_plan_setup *setup)
     int n = zn_candidates_list(setup, s->choices, list);
     if (n == 0)
         return zn_fail(ZN_ERR_USAGE, "a device with memory of its own has the optimizer and its gradients, or the host has; "
-                                     "--offload-param goes with --offload-optimizer, and that with --stage 2 or 3");
+                                     "--offload-param goes with --offload-optimizer, and that with --stage 2 or 3%s",
+                       setup->engine.optimizer && !setup->engine.optimizer->on_device
+                           ? "; the host alone updates with this optimizer" : "");
     bool done = false;
     for (int i = 0; i < n && !done; i++) {
         struct best found;

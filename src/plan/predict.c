@@ -80,11 +80,14 @@ static void judge_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
     size_t used[ZN_N_TIERS];
     memcpy(used, p->tier, sizeof used);
     used[ZN_TIER_DEVICE] += p->reserved;
+    if (s->cluster->device.shares_memory) /* charged to both */
+        used[ZN_TIER_HOST] += used[ZN_TIER_DEVICE];
     if (s->cluster->device.is_host) {
         used[ZN_TIER_DEVICE] += used[ZN_TIER_HOST];
         used[ZN_TIER_HOST] = 0;
     }
-    p->fits = true;
+    p->fits = p->largest_buffer <= s->cluster->device.allocation || s->cluster->device.allocation == 0;
+    p->short_of = ZN_TIER_DEVICE;
     for (int tier = ZN_N_TIERS - 1; tier >= 0; tier--) {
         if (used[tier] > p->limit[tier]) {
             p->fits = false;
@@ -104,6 +107,11 @@ static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
         p->tier[tier] = zn_manifest_bytes(&p->plan.manifest, (zn_tier)tier, ZN_N_KINDS);
     for (int kind = 0; kind < ZN_N_KINDS; kind++)
         p->kind[kind] = zn_manifest_bytes(&p->plan.manifest, ZN_N_TIERS, (zn_kind)kind);
+    for (size_t i = 0; i < p->plan.manifest.n_entries; i++) {
+        const struct zn_manifest_entry *e = &p->plan.manifest.entries[i];
+        if (e->tier == ZN_TIER_DEVICE && e->n_bytes > p->largest_buffer)
+            p->largest_buffer = e->n_bytes;
+    }
     p->reserved = reserved(s);
     zn_plan_limits(s, p->limit);
     judge_memory(s, p);

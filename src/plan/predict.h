@@ -33,6 +33,7 @@ struct zn_prediction {
     size_t reserved;          /* of the device, by the process itself */
     size_t resident;          /* memory of a process on a processor as the system counts it; 0: no processor */
     size_t limit[ZN_N_TIERS]; /* what a rank may hold; 0: there is no such tier */
+    size_t largest_buffer;    /* of the device */
     size_t largest_unit;      /* that is fetched ahead of its use; 0: none is */
     bool fits;
     zn_tier short_of; /* where it does not fit: the first tier that is too small */

@@ -16,7 +16,6 @@ static void add_measured(const struct zn_plan_setup *s, struct zn_sim_machine *m
     if (c->device.cores == 0)
         return;
     m->cores = c->device.cores * share;
-    m->device.launch = c->device.launch;
     m->device.n_cores = m->cores > 1 ? (int)m->cores : 1;
     for (int k = 0; k < ZN_N_KERNELS; k++)
         m->device.kernel[k] = c->device.kernel[k] * share;
@@ -38,6 +37,7 @@ struct zn_sim_machine plan_machine(const struct zn_plan_setup *s)
     struct zn_sim_machine machine = {
         .device = {.flops = c->device.flops[s->engine.type] * share,
                    .memory_bytes = c->device.rate * share,
+                   .launch = c->device.launch,
                    .link_bytes = c->device_host.alone > 0 ? zn_link_rate(&c->device_host, n_local) : 0},
         .host = {.flops = c->host_rate / n_local, .memory_bytes = c->host_rate / n_local}, /* it multiplies nothing */
         .links = {.n_ranks = s->n_ranks,

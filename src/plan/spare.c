@@ -19,6 +19,8 @@ static zn_status measure(const struct zn_plan_setup *s, struct room *room)
     size_t device = p.tier[ZN_TIER_DEVICE] + p.reserved, host = p.tier[ZN_TIER_HOST], limit = p.limit[ZN_TIER_HOST];
     if (s->cluster->device.is_host) /* they are the same bytes */
         device = host = device + host;
+    else if (s->cluster->device.shares_memory)
+        host += device;
     *room = (struct room){.fits = p.fits,
                           .need = device,
                           .left = limit > host ? limit - host : 0,

@@ -76,7 +76,7 @@ static void place_parameters(const struct zn_engine_options *o, struct zn_placem
     zn_tier tier = o->offload.parameters;
     bool is_swapped = is_nvme(tier), is_single = p->n_ranks == 1;
     p->copies_parameters = o->is_discrete && tier != ZN_TIER_DEVICE;
-    p->returns_parameters = o->is_discrete && o->offload.optimizer != ZN_TIER_DEVICE && !p->copies_parameters;
+    p->returns_parameters = o->is_discrete && o->trains && o->offload.optimizer != ZN_TIER_DEVICE && !p->copies_parameters;
     bool is_whole = (o->stage < 3 || is_single) && !is_swapped && !p->copies_parameters;
     p->parameters = (struct zn_home){form_of(is_whole), tier, p->copies_parameters};
     p->gathers_parameters = !is_whole;

@@ -145,15 +145,17 @@ zn_status zn_agree_on_machine(struct zn_run *run)
 {
     int n_ranks = zn_comm_n_ranks(run->comm);
     struct machine {
-        size_t memory_limit;
+        size_t memory_limit, device_limit;
         struct zn_cluster figures;
-    } mine = {run->memory_limit, run->figures}, *all = calloc((size_t)n_ranks, sizeof *all);
+    } mine = {run->memory_limit, run->device_limit, run->figures}, *all = calloc((size_t)n_ranks, sizeof *all);
     _Static_assert(sizeof mine <= ZN_EXCHANGE_BYTES, "it is one exchange");
     zn_status status = zn_comm_agree(run->comm, all ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for %d ranks", n_ranks));
     if (status == ZN_OK)
         status = zn_comm_exchange(run->comm, &mine, sizeof mine, all);
-    for (int r = 0; r < n_ranks && status == ZN_OK; r++)
+    for (int r = 0; r < n_ranks && status == ZN_OK; r++) {
         run->memory_limit = all[r].memory_limit < run->memory_limit ? all[r].memory_limit : run->memory_limit;
+        run->device_limit = all[r].device_limit < run->device_limit ? all[r].device_limit : run->device_limit;
+    }
     if (status == ZN_OK)
         run->figures = all[0].figures;
     free(all);

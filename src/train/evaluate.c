@@ -8,6 +8,7 @@
 #include "train/agreement.h"
 #include "train/batch.h"
 #include "train/binding.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/train.h"
 
@@ -168,6 +169,7 @@ static zn_status open_inputs(struct evaluation *e)
     ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.seq_len));
     ZN_TRY(zn_run_check_adapters(&e->run, 0));
     ZN_TRY(zn_run_measure(&e->run, (int)o->threads, o->memory_limit));
+    ZN_TRY(zn_run_open_device(&e->run, o));
     ZN_TRY(open_windows(&e->run, o, &e->engine.seq_len, &e->data, &e->windows));
     e->engine.has_examples = zn_windows_has_examples(e->windows);
     return ZN_OK;

@@ -16,6 +16,7 @@
 #include "plan/vertical.h"
 #include "train/adapters.h"
 #include "train/agreement.h"
+#include "train/device.h"
 
 enum { CONFIG_BYTES = 16 * 1024 * 1024 };
 
@@ -42,6 +43,7 @@ void zn_run_fini(struct zn_run *run)
     zn_request_log_destroy(run->requests);
     zn_device_destroy(run->host);
     zn_device_destroy(run->device);
+    zn_accelerator_close(run->accelerator);
     zn_engine_plan_fini(&run->plan);
     zn_model_files_close(run->files);
     zn_peft_close(run->adapter);
@@ -252,7 +254,8 @@ zn_status zn_run_measure(struct zn_run *run, int threads, size_t memory_limit)
 size_t zn_run_overhead(const struct zn_run *run)
 {
     size_t scratch = (size_t)run->threads * ZN_CPU_SCRATCH_BYTES;
-    return scratch + PROCESS_BYTES + run->data_bytes + (run->hub ? zn_hub_files_bytes(run->hub) : 0);
+    size_t backend = run->accelerator ? zn_accelerator_info(run->accelerator)->process_bytes : 0;
+    return scratch + PROCESS_BYTES + backend + run->data_bytes + (run->hub ? zn_hub_files_bytes(run->hub) : 0);
 }
 
 static int n_nodes(const zn_comm *comm)
@@ -272,9 +275,10 @@ static zn_status choose(struct zn_run *run, struct zn_engine_options *options, c
                                   .memory_limit = run->memory_limit,
                                   .overhead = zn_run_overhead(run)};
     struct zn_prediction p;
-    char least[ZN_SIZE_TEXT], limit[ZN_SIZE_TEXT];
     machine.nodes = setup.n_nodes;
     machine.nvme_memory = SIZE_MAX / 2;
+    if (run->accelerator)
+        zn_run_describe_device(run, &setup, &machine);
     ZN_TRY(zn_plan_choose(&setup, choices, &p));
     *options = setup.engine;
     if (p.fits) {
@@ -282,11 +286,9 @@ static zn_status choose(struct zn_run *run, struct zn_engine_options *options, c
         zn_keep_text(options, run->recompute);
         return ZN_OK;
     }
-    size_t need = p.tier[ZN_TIER_DEVICE] + p.tier[ZN_TIER_HOST] + p.reserved;
+    zn_status status = zn_run_fail_plan(run, &p, hint);
     zn_prediction_fini(&p);
-    zn_status status = zn_fail(ZN_ERR_MEMORY, "needs %s at the least, the limit is %s; %s", zn_size_text(need, least),
-                               zn_size_text(run->memory_limit, limit), hint);
-    return run->process_is_limited ? zn_context(status, "the process is limited (`ulimit -v`, `ulimit -d`: raise it)") : status;
+    return status;
 }
 
 zn_status zn_run_plan(struct zn_run *run, struct zn_engine_options *options, const struct zn_choices *choices)
@@ -359,9 +361,7 @@ static zn_status log_requests(struct zn_run *run)
 
 static zn_status open_devices(struct zn_run *run, const struct zn_engine_options *options, const struct zn_swap_paths *swap)
 {
-    ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, run->threads, NULL, &run->device));
-    if (zn_placement_wants_host(options)) /* updates wait for storage and memory more than they compute */
-        ZN_TRY(zn_device_create_cpu(&run->ledger, &run->clock, 1, NULL, &run->host));
+    ZN_TRY(zn_run_create_devices(run, options));
     ZN_TRY(open_storage(run, swap));
     return log_requests(run);
 }

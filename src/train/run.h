@@ -10,6 +10,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/peft.h"
 #include "checkpoint/weights.h"
+#include "device/open.h"
 #include "text/jsonl.h"
 #include "plan/planner.h"
 #include "settings/settings.h"
@@ -59,7 +60,10 @@ struct zn_run {
     zn_engine_plan plan;
     char recompute[ZN_KEEP_TEXT]; /* of the plan: on, off or keep=N */
     const char *schedule_reason; /* why the plan has this schedule; NULL: it was given */
-    zn_device *device, *host; /* host: for updates in backward, else NULL */
+    zn_accelerator *accelerator; /* what the device is made on; NULL: the processor */
+    size_t device_limit;         /* of its memory */
+    bool peak_flops_known;       /* the figures' flops were measured of it */
+    zn_device *device, *host; /* host: for updates in backward and beside an accelerator, else NULL */
     zn_storage *storage; /* NULL where nothing is on NVMe */
     zn_request_log *requests; /* NULL where no test asks for it */
     zn_engine *engine;

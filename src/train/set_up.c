@@ -9,6 +9,7 @@
 #include "train/adapters.h"
 #include "train/agreement.h"
 #include "train/binding.h"
+#include "train/device.h"
 #include "train/output.h"
 #include "train/room.h"
 #include "train/training.h"
@@ -21,6 +22,15 @@ static double core_flops(const struct training *t)
     if (zn_calibration_load(&machine, &is_found) != ZN_OK || !is_found || machine.device.cores <= 0)
         return 0;
     return machine.device.flops[t->engine.type] / machine.device.cores;
+}
+
+/* Of what a rank computes on; 0: nobody measured it. */
+static double peak_flops(const struct training *t)
+{
+    const struct zn_run *run = &t->run;
+    if (!run->accelerator)
+        return t->peak_flops * run->threads;
+    return run->peak_flops_known ? run->figures.device.flops[t->engine.type] : 0;
 }
 
 static void report_plan(struct training *t, const struct zn_room *room)
@@ -49,7 +59,7 @@ static void report_plan(struct training *t, const struct zn_room *room)
         .keep = t->settings.keep,
         .saves_at_end = strcmp(t->settings.save, "all") == 0,
         .flops = zn_step_flops(run->model, &t->engine),
-        .peak_flops = t->peak_flops * run->threads,
+        .peak_flops = peak_flops(t),
     };
     t->run.planned.process_bytes = report.process_bytes;
     t->run.planned.flops = report.flops;
@@ -125,6 +135,7 @@ static zn_status open_inputs(struct training *t)
     ZN_TRY(settings_resolve_model(t));
     ZN_TRY(zn_run_measure(run, (int)o->threads, o->memory_limit));
     t->peak_flops = core_flops(t);
+    ZN_TRY(zn_run_open_device(run, o));
     if (zn_comm_rank(run->comm) == 0)
         ZN_TRY(check_outputs(o));
     return make_batches(t);

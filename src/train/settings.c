@@ -309,6 +309,8 @@ void zn_run_record(const struct zn_run *run, const struct zn_engine_options *e, 
     ZN_CHOOSE(o, recompute, run->recompute);
     ZN_CHOOSE(o, keep_logits, e->keep_logits);
     ZN_CHOOSE(o, memory_limit, run->memory_limit);
+    if (run->accelerator)
+        ZN_CHOOSE(o, device_memory_limit, run->device_limit);
     ZN_CHOOSE(o, stage, e->stage);
     ZN_CHOOSE(o, reduce, e->reduce_every ? "every" : "last");
     ZN_CHOOSE(o, offload_param, tier_word(e->offload.parameters));

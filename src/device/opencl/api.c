@@ -9,7 +9,9 @@ zn_status zn_cl_load(struct zn_cl_api *api)
 {
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "OpenCL is not installed: %s cannot be loaded (%s)", library_name, dlerror());
+        return zn_fail(ZN_ERR_UNSUPPORTED, "OpenCL is not installed: %s cannot be loaded (%s); install an OpenCL loader and the "
+                                           "device's driver (Debian: ocl-icd-libopencl1; PoCL, for processors: pocl-opencl-icd)",
+                       library_name, dlerror());
     struct zn_cl_api loaded = {.library = library};
 #define LOAD(result, name, parameters)                                                                                            \
     *(void **)&loaded.name = dlsym(library, #name);                                                                               \

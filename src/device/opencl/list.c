@@ -68,6 +68,13 @@ zn_status opencl_find(const struct zn_cl_api *cl, struct opencl_found *found, in
     return ZN_OK;
 }
 
+zn_status opencl_check_count(int n)
+{
+    return n > 0 ? ZN_OK
+                 : zn_fail(ZN_ERR_UNSUPPORTED, "OpenCL is installed but has no device: the driver is missing; install the one of the "
+                                               "GPU's maker, or PoCL for processors (Debian: pocl-opencl-icd)");
+}
+
 zn_status zn_opencl_list(struct zn_opencl_info *infos, int *n)
 {
     struct zn_cl_api cl;

@@ -31,8 +31,7 @@ static zn_status choose(zn_opencl *o, int index, bool takes_any)
     struct opencl_found found[ZN_OPENCL_MAX_DEVICES];
     int n;
     ZN_TRY(opencl_find(&o->cl, found, &n));
-    if (n == 0)
-        return zn_fail(ZN_ERR_UNSUPPORTED, "OpenCL is installed but has no device (a driver such as PoCL is missing)");
+    ZN_TRY(opencl_check_count(n));
     if (index < 0 || index >= n)
         return zn_fail(ZN_ERR_USAGE, "OpenCL device %d: there are %d, counted from 0", index, n);
     if (found[index].info.missing[0] && !takes_any)

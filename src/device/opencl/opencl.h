@@ -2,7 +2,7 @@
 #ifndef ZN_DEVICE_OPENCL_OPENCL_H
 #define ZN_DEVICE_OPENCL_OPENCL_H
 
-#include "device/device.h"
+#include "device/open.h"
 
 /* A device as OpenCL lists it, all platforms one after the other. */
 struct zn_opencl_info {
@@ -30,5 +30,8 @@ const struct zn_opencl_info *zn_opencl_info(const zn_opencl *opencl);
 
 /* A device with queues and memory of its own. The caller destroys it. */
 zn_status zn_device_create_opencl(zn_opencl *opencl, zn_ledger *ledger, zn_clock *clock, zn_device **device);
+
+/* The devices as --device opencl[:INDEX] opens them. */
+extern const struct zn_backend zn_backend_opencl;
 
 #endif

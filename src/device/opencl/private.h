@@ -24,6 +24,9 @@ struct opencl_found {
 /* Up to ZN_OPENCL_MAX_DEVICES. */
 zn_status opencl_find(const struct zn_cl_api *cl, struct opencl_found *found, int *n);
 
+/* That there are any. */
+zn_status opencl_check_count(int n);
+
 /* A driver on an open device; zn_device_create_discrete takes it. */
 zn_status opencl_create_driver(zn_opencl *opencl, zn_driver **driver);
 
