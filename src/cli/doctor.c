@@ -6,6 +6,7 @@
 #include "base/json_text.h"
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/doctor_device.h"
 #include "cli/doctor_drives.h"
 #include "cli/doctor_facts.h"
 #include "cli/doctor_mpi.h"
@@ -13,7 +14,8 @@
 
 struct doctor_flags {
     struct zn_words nvme_path;
-    bool json, measure;
+    bool json, measure, check;
+    const char *device;
 };
 
 static const struct zn_option flags[] = {
@@ -33,12 +35,24 @@ static const struct zn_option flags[] = {
      .help = "Measure products and memory, for `zinc plan`, and the drives; some seconds.",
      .more = "Products in each precision, the other kernels of training, memory, copies and sums between ranks, and, beside computing, "
              "the drive below the current folder; then what each drive reads and writes. Best on a quiet machine."},
+    {.name = "--device",
+     .kind = ZN_OPTION_STRING,
+     .value = "NAME",
+     .offset = offsetof(struct doctor_flags, device),
+     .otherwise = "none",
+     .help = "With --check: the device, as --device of `zinc train`."},
+    {.name = "--check",
+     .kind = ZN_OPTION_FLAG,
+     .offset = offsetof(struct doctor_flags, check),
+     .help = "Hold the device to the processor's bits, and measure it for the planner.",
+     .more = "Every kernel over random shapes; products repeated, cut, moved and beside copies; a small model trained with its states on the "
+             "device, the host and NVMe. Then products, memory, copies and launches are timed into the device's file."},
 };
 
 static const struct zn_command command = {
     .name = "zinc doctor",
     .summary = "what this machine has, and what each backend found",
-    .usage = "[--measure] [--nvme-path DIR…] [--json]",
+    .usage = "[--measure] [--nvme-path DIR…] [--json]; zinc doctor --device NAME --check [--json]",
     .example = "zinc doctor",
     .options = flags,
     .n_options = sizeof flags / sizeof flags[0],
@@ -219,6 +233,11 @@ static zn_status run(const struct doctor_flags *given)
     struct doctor_drives drives;
     struct zn_cluster measured;
     char *path = NULL;
+    if (given->check != (given->device != NULL))
+        return zn_fail(ZN_ERR_USAGE, "--device and --check go together: zinc doctor --device opencl --check");
+    if (given->check)
+        return given->measure ? zn_fail(ZN_ERR_USAGE, "--check measures the device, --measure the machine; give one")
+                              : doctor_check_device(given->device, given->json);
     ZN_TRY(doctor_facts_read(&facts));
     ZN_TRY(doctor_drives_read(&given->nvme_path, given->measure, &drives));
     if (given->measure) {

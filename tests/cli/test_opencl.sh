@@ -168,6 +168,28 @@ for flags in "" "--offload-param cpu" "--offload-param nvme --allow-buffered-swa
     cmp -s text-cpu text-opencl || fail "generate $flags: $(cat text-opencl) is not $(cat text-cpu)"
 done
 
+# ---- The doctor: checks, measures, and the planner takes what it measured ----
+
+grep -q "stated figures" gpt2-0.out || fail "a run on a device that was not measured does not say so"
+"$zinc" doctor --device opencl --check --json >check.json 2>errors || fail "doctor --check: $(tail -1 errors)"
+for words in '"kernels":{"passed":true' '"products":{"passed":true' '"training":{"passed":true,"checked":4' '"launch_seconds":' '"passed":true}'; do
+    grep -qF "$words" check.json || fail "doctor --check: no $words in $(cat check.json)"
+done
+[ "$("$zinc" doctor --device opencl:0 --check | grep -c "the processor's bits")" -eq 3 ] || fail "doctor --check prints no three checks"
+run measured --device opencl
+grep -q "stated figures" measured.out && fail "a run does not take what doctor measured"
+"$zinc" plan --cluster "$work/cache/zinc/opencl-0.json" --params 100M --json >plan.json 2>errors ||
+    fail "the device's file is no cluster: $(tail -1 errors)"
+grep -q '"fits":true' plan.json || fail "the device's file: $(cat plan.json)"
+sed -i 's/"launch_seconds": [^,]*,*/"launch_seconds": 0/' "$work/cache/zinc/opencl-0.json"
+refused "doctor --device opencl:0 --check" --device opencl
+rm -r "$work/cache/zinc"
+for flags in "--check" "--device opencl" "--device cpu --check" "--device cuda --check" "--device opencl --check --measure"; do
+    # shellcheck disable=SC2086
+    "$zinc" doctor $flags >said 2>&1
+    [ $? -eq 2 ] || fail "doctor $flags: $(tail -1 said)"
+done
+
 # ---- Stopping: the driver's compiler takes signals, and a run still saves ----
 
 "$zinc" train --model "$data/gpt2" --data "$data/tokens.bin" --steps 100000 --seq-len 24 --output stopped --device opencl >said 2>&1 &
