@@ -13,11 +13,12 @@ struct plan_flags {
     const char *off_optimizer, *off_param, *off_gradients, *off_activations;
     int64_t layers, hidden, heads, vocabulary, ffn;
     int64_t ranks, nodes, micro_batch, accumulate, seq_len;
+    int64_t tensor_parallel;
     size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
     const char *delayed_update;
     int64_t lora_rank; /* 0: no adapters */
     struct zn_words lora_targets;
-    bool in_backward, largest, simulate, json, program;
+    bool in_backward, largest, simulate, json, program, partition_activations;
 };
 
 /* A planned run. */

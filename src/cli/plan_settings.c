@@ -52,6 +52,10 @@ static void add_flags(zn_text *t, const struct plan *p, const char *separator)
                 e->reduce_every ? "every" : "last", separator, e->optimizer->name);
     zn_text_add(t, ",%s\"prefetch-bytes\":%zu,%s\"persist-below\":%zu", separator, e->prefetch_bytes, separator,
                 e->persist_bytes);
+    if (e->n_slices > 1)
+        zn_text_add(t, ",%s\"tensor-parallel\":%d", separator, e->n_slices);
+    if (e->partitions_activations)
+        zn_text_add(t, ",%s\"partition-activations\":true", separator);
     add_offload(t, e, separator);
     if (p->flags->lora_rank > 0)
         zn_text_add(t, ",%s\"lora-rank\":%lld", separator, (long long)p->flags->lora_rank);

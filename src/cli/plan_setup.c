@@ -60,6 +60,23 @@ static zn_status check_update(const struct plan_flags *f, const struct zn_option
     return ZN_OK;
 }
 
+/* As training refuses it. */
+static zn_status check_sharing(const struct plan_flags *f)
+{
+    bool is_shared = f->tensor_parallel > 1;
+    if (f->partition_activations && !is_shared)
+        return zn_fail(ZN_ERR_USAGE, "--partition-activations: needs --tensor-parallel above 1: its ranks share them");
+    if (f->partition_activations && f->recompute && zn_keep_parse(f->recompute) == ZN_KEEP_ALL)
+        return zn_fail(ZN_ERR_USAGE, "--partition-activations: needs --recompute on: without it there are no checkpoints");
+    if (is_shared && f->keep_logits && strcmp(f->keep_logits, "on") == 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel: not in this build with --keep-logits on");
+    if (is_shared && f->lora_rank > 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel: not in this build with --lora-rank");
+    if (is_shared && strcmp(f->optimizer, "adamw8bit") == 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel: not in this build with --optimizer adamw8bit");
+    return ZN_OK;
+}
+
 zn_status plan_check_flags(const struct plan_flags *f, const struct zn_options *given)
 {
     if (f->paper)
@@ -76,6 +93,7 @@ zn_status plan_check_flags(const struct plan_flags *f, const struct zn_options *
     if (f->program && f->json)
         return zn_fail(ZN_ERR_USAGE, "--program is text; leave --json out");
     ZN_TRY(check_update(f, given));
+    ZN_TRY(check_sharing(f));
     ZN_TRY(plan_check_adapters(f, given));
     return check_shape(f, given);
 }
@@ -116,6 +134,17 @@ static zn_status set_ranks(struct plan *p)
 
 /* ---- The model ---- */
 
+/* With the slices of the first of so many ranks that share each layer. */
+static zn_status share_model(struct plan *p, zn_json *config, int64_t n_slices)
+{
+    struct zn_tensor_rank rank = {0, n_slices > 1 ? (int)n_slices : 1};
+    if (config)
+        return zn_model_create_sliced(config, p->setup.engine.seq_len, rank, &p->model);
+    if (p->flags->params)
+        ZN_TRY(zn_shape_share(&p->shape, n_slices));
+    return zn_shape_model_sliced(&p->shape, p->setup.engine.seq_len, n_slices, &p->model);
+}
+
 /* A model is made for one sequence length, which may depend on its own maximum. */
 static zn_status make_model(struct plan *p, zn_json *config)
 {
@@ -130,7 +159,7 @@ static zn_status make_model(struct plan *p, zn_json *config)
         return zn_fail(ZN_ERR_USAGE, "--seq-len %lld: the model in %s takes at most %lld", (long long)seq_len,
                        p->flags->model, (long long)most);
     p->setup.engine.seq_len = seq_len;
-    return zn_model_create(config, seq_len, &p->model);
+    return share_model(p, config, p->flags->tensor_parallel);
 }
 
 static void ignore_tensor(void *self, const char *tensor)
@@ -216,7 +245,7 @@ static zn_status make_shape(struct plan *p)
     } else {
         p->shape = (struct zn_shape){f->layers, f->hidden, f->heads, f->ffn, f->vocabulary};
     }
-    return zn_shape_model(&p->shape, p->setup.engine.seq_len, &p->model);
+    return share_model(p, NULL, f->tensor_parallel);
 }
 
 /* ---- The engine ---- */
@@ -236,6 +265,8 @@ static zn_status set_engine(struct plan *p, const struct zn_options *given)
     e->delay_after = -1;
     if (zn_options_given(given, "--delayed-update"))
         e->delay_after = f->delayed_update ? strtoll(f->delayed_update, NULL, 10) : DEFAULT_DELAY;
+    e->n_slices = f->tensor_parallel > 1 ? (int)f->tensor_parallel : 0;
+    e->partitions_activations = f->partition_activations;
     p->setup.memory_limit = f->memory_limit;
     return zn_optimizer_find(f->optimizer, &e->hyperparameters, &e->optimizer);
 }
@@ -253,7 +284,7 @@ static void set_choices(struct plan *p, const struct zn_options *given)
     *c = zn_choices_open();
     c->any_schedule = strcmp(f->schedule, "auto") == 0;
     c->stage = f->stage ? f->stage[0] - '0' : -1;
-    c->keep = f->recompute ? zn_keep_parse(f->recompute) : -1;
+    c->keep = f->recompute ? zn_keep_parse(f->recompute) : f->partition_activations ? 0 : -1;
     c->keep_logits = f->keep_logits ? strcmp(f->keep_logits, "on") == 0 : -1;
     c->reduce_every = f->reduce ? strcmp(f->reduce, "every") == 0 : -1;
     c->optimizer = tier_of(f->off_optimizer);

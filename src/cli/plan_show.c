@@ -64,8 +64,11 @@ static void text_head(const struct plan *p)
     if (p->has_shape)
         printf(", %lld heads", (long long)p->shape.heads);
     printf(", vocabulary %lld\n", (long long)p->model->module->vocabulary);
-    printf("%s (%s): %d rank%s on %d node%s\n", p->cluster.name, p->cluster.device.name, s->n_ranks,
+    printf("%s (%s): %d rank%s on %d node%s", p->cluster.name, p->cluster.device.name, s->n_ranks,
            s->n_ranks == 1 ? "" : "s", s->n_nodes, s->n_nodes == 1 ? "" : "s");
+    if (e->n_slices > 1)
+        printf(", %d of them share each layer%s", e->n_slices, e->partitions_activations ? " and each activation checkpoint" : "");
+    putchar('\n');
     printf("stage %d, %s, %lld × %lld windows of %lld tokens a rank, recompute %s%s%s%s\n", e->stage,
            zn_dtype_name(e->type), (long long)e->accumulate, (long long)e->micro_batch, (long long)e->seq_len,
            zn_keep_text(e, keep), e->vertical ? ", vertical" : "", e->in_backward ? ", updates in backward" : "",
@@ -127,7 +130,7 @@ static void text_traffic(const struct zn_prediction *r)
     const struct {
         const char *name;
         uint64_t n_bytes;
-    } rows[] = {{"gather", r->gather},         {"reduce", r->reduce},
+    } rows[] = {{"gather", r->gather},         {"reduce", r->reduce}, {"tensor", r->tensor},
                 {"within the node", r->intra_node},  {"between nodes", r->inter_node},
                 {"device and host", r->host_bytes}, {"nvme read", r->nvme_read},
                 {"nvme write", r->nvme_write}};
@@ -195,9 +198,12 @@ static void json_memory(zn_text *t, const struct plan *p)
 static void json_rest(zn_text *t, const struct plan *p)
 {
     const struct zn_prediction *r = &p->prediction;
-    zn_text_add(t, ",\"traffic\":{\"gather\":%llu,\"reduce\":%llu,\"nvme_read\":%llu,\"nvme_write\":%llu}",
+    zn_text_add(t, ",\"traffic\":{\"gather\":%llu,\"reduce\":%llu,\"nvme_read\":%llu,\"nvme_write\":%llu",
                 (unsigned long long)r->gather, (unsigned long long)r->reduce, (unsigned long long)r->nvme_read,
                 (unsigned long long)r->nvme_write);
+    if (p->setup.engine.n_slices > 1)
+        zn_text_add(t, ",\"tensor\":%llu", (unsigned long long)r->tensor);
+    zn_text_add(t, "}");
     zn_text_add(t, ",\"seconds\":{\"compute\":%.9g,\"communication\":%.9g,\"io\":%.9g,\"step\":%.9g}", r->compute,
                 r->communication, r->io, r->step);
     zn_text_add(t, ",\"tokens_per_second\":%.9g,\"tflops_per_device\":%.9g,\"efficiency\":%.9g", r->tokens_per_second,

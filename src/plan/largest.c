@@ -5,13 +5,14 @@
 
 static const double SMALLEST = 20e6, GROWTH = 1.01;
 
-/* The k-th shape of the family, from 0. */
-static zn_status family_shape(const struct zn_family *f, int k, struct zn_shape *shape)
+/* The k-th shape of the family, from 0, that the ranks can share. */
+static zn_status family_shape(const struct zn_family *f, int n_slices, int k, struct zn_shape *shape)
 {
-    if (f->hidden == 0)
-        return zn_shape_near(SMALLEST * pow(GROWTH, k), f->vocabulary, shape);
     *shape = (struct zn_shape){k + 1, f->hidden, f->heads, f->inner, f->vocabulary};
-    return ZN_OK;
+    if (f->hidden > 0)
+        return ZN_OK;
+    ZN_TRY(zn_shape_near(SMALLEST * pow(GROWTH, k), f->vocabulary, shape));
+    return zn_shape_share(shape, n_slices);
 }
 
 /* How many shapes there are: states stay below 2^63 bytes. */
@@ -37,8 +38,8 @@ static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_ch
     struct zn_plan_setup trial = *setup;
     struct zn_shape shape;
     zn_model *model;
-    ZN_TRY(family_shape(family, k, &shape));
-    ZN_TRY(zn_shape_model(&shape, setup->engine.seq_len, &model));
+    ZN_TRY(family_shape(family, setup->engine.n_slices, k, &shape));
+    ZN_TRY(zn_shape_model_sliced(&shape, setup->engine.seq_len, setup->engine.n_slices, &model));
     trial.model = model;
     zn_status status = leanest_fits(trial, choices, fits);
     zn_model_destroy(model);
@@ -75,13 +76,13 @@ zn_status zn_plan_largest(struct zn_plan_setup *setup, const struct zn_choices *
 {
     int last;
     zn_model *m;
-    ZN_TRY(zn_choices_check(choices, &setup->engine, setup->n_ranks));
+    ZN_TRY(zn_choices_check(choices, &setup->engine, zn_plan_replicas(setup)));
     ZN_TRY(find_last(setup, choices, family, &last));
     if (last < 0)
         return zn_fail(ZN_ERR_MEMORY, "--largest: not even the smallest model fits on %d ranks of %s", setup->n_ranks,
                        setup->cluster->name);
-    ZN_TRY(family_shape(family, last, shape));
-    ZN_TRY(zn_shape_model(shape, setup->engine.seq_len, &m));
+    ZN_TRY(family_shape(family, setup->engine.n_slices, last, shape));
+    ZN_TRY(zn_shape_model_sliced(shape, setup->engine.seq_len, setup->engine.n_slices, &m));
     setup->model = m;
     zn_status status = zn_plan_choose(setup, choices, prediction);
     if (status != ZN_OK) {

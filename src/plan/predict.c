@@ -50,6 +50,8 @@ zn_status zn_plan_check(const struct zn_plan_setup *s)
     if (!c->device.is_host && zn_plan_ranks_per_node(s) > c->devices)
         return zn_fail(ZN_ERR_USAGE, "--ranks %d on --nodes %d: a node of %s has %d device%s", s->n_ranks, s->n_nodes,
                        c->name, c->devices, c->devices == 1 ? "" : "s");
+    if (s->engine.n_slices > 1 && s->n_ranks % s->engine.n_slices != 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel %d: does not divide --ranks %d", s->engine.n_slices, s->n_ranks);
     if (c->device.flops[s->engine.type] <= 0)
         return zn_fail(ZN_ERR_USAGE, "--precision %s: the devices of %s have no such matrix products",
                        zn_dtype_name(s->engine.type), c->name);
@@ -136,11 +138,12 @@ bool zn_plan_may_fit(const struct zn_plan_setup *s)
 
 /* ---- All of it ---- */
 
-/* The part of a rank's bytes that goes between nodes. */
-static double inter_node_part(const struct zn_plan_setup *s)
+/* The part of a rank's bytes that goes between nodes, within a group of ranks so far apart; ranks of a node are consecutive. */
+static double inter_node_part(const struct zn_plan_setup *s, int n_ranks, int stride)
 {
-    int n_local = zn_plan_ranks_per_node(s);
-    return s->n_ranks > 1 ? (double)(s->n_ranks - n_local) / (double)(s->n_ranks - 1) : 0;
+    int n_local = (zn_plan_ranks_per_node(s) + stride - 1) / stride;
+    n_local = n_local < n_ranks ? n_local : n_ranks;
+    return n_ranks > 1 ? (double)(n_ranks - n_local) / (double)(n_ranks - 1) : 0;
 }
 
 static double larger(double a, double b)
@@ -156,8 +159,11 @@ static void take_traffic(const struct zn_plan_setup *s, struct zn_prediction *p)
     p->nvme_read = step->nvme_read;
     p->nvme_write = step->nvme_write;
     p->host_bytes = step->host_bytes;
-    p->inter_node = (uint64_t)((double)(p->gather + p->reduce) * inter_node_part(s) + 0.5);
-    p->intra_node = p->gather + p->reduce - p->inter_node;
+    p->tensor = step->slices;
+    int n_slices = s->engine.n_slices > 1 ? s->engine.n_slices : 1;
+    p->inter_node = (uint64_t)((double)(p->gather + p->reduce) * inter_node_part(s, zn_plan_replicas(s), n_slices) +
+                               (double)p->tensor * inter_node_part(s, n_slices, 1) + 0.5);
+    p->intra_node = p->gather + p->reduce + p->tensor - p->inter_node;
 }
 
 static void take_seconds(const struct zn_plan_setup *s, struct zn_prediction *p)

@@ -39,7 +39,8 @@ struct zn_prediction {
     zn_tier short_of; /* where it does not fit: the first tier that is too small */
 
     uint64_t gather, reduce, nvme_read, nvme_write; /* bytes a rank and step */
-    uint64_t intra_node, inter_node;                /* of gather and reduce */
+    uint64_t tensor;                 /* activations between ranks that hold slices of parameters */
+    uint64_t intra_node, inter_node; /* of gather, reduce and tensor */
     uint64_t host_bytes; /* between a device and its host, which is not the same */
 
     struct zn_sim_step simulated; /* the engine's step on the cluster */

@@ -96,11 +96,11 @@ static int64_t nearest_hidden(double n_parameters, int64_t layers, int64_t vocab
     return up ? high : low;
 }
 
-/* The number of heads nearest to `wanted` whose size is a multiple of 8. */
-static int64_t nearest_heads(int64_t hidden, double wanted)
+/* The number of heads nearest to `wanted` whose size is a multiple of 8, and which is a multiple of `step`; `step` where there is none. */
+static int64_t nearest_heads(int64_t hidden, double wanted, int64_t step)
 {
-    int64_t most = hidden / HEAD_MULTIPLE, best = 1;
-    for (int64_t heads = 1; heads <= most; heads++)
+    int64_t most = hidden / HEAD_MULTIPLE, best = step;
+    for (int64_t heads = step; heads <= most; heads += step)
         if (most % heads == 0 && fabs(log((double)heads / wanted)) < fabs(log((double)best / wanted)))
             best = heads;
     return best;
@@ -128,12 +128,24 @@ zn_status zn_shape_near(double n_parameters, int64_t vocabulary, struct zn_shape
     if (n_parameters * STATE_BYTES >= 0x1p63)
         return zn_fail(ZN_ERR_USAGE, "%.4g parameters have states beyond 2^63 bytes", n_parameters);
     s.hidden = nearest_hidden(n_parameters, s.layers, vocabulary);
-    s.heads = nearest_heads(s.hidden, between(a->heads, b->heads, share));
+    s.heads = nearest_heads(s.hidden, between(a->heads, b->heads, share), 1);
     double got = zn_shape_parameters(&s, 0);
     if (got > 1.5 * n_parameters || got < n_parameters / 1.5)
         return zn_fail(ZN_ERR_USAGE, "%.4g parameters: the nearest shape with a vocabulary of %lld has %.4g",
                        n_parameters, (long long)vocabulary, got);
     *shape = s;
+    return ZN_OK;
+}
+
+zn_status zn_shape_share(struct zn_shape *shape, int64_t n_slices)
+{
+    if (n_slices < 2 || shape->heads % n_slices == 0)
+        return ZN_OK;
+    int64_t heads = nearest_heads(shape->hidden, (double)shape->heads, n_slices);
+    if (shape->hidden % heads != 0)
+        return zn_fail(ZN_ERR_USAGE, "--tensor-parallel %lld: no number of heads of a model with hidden %lld divides by it",
+                       (long long)n_slices, (long long)shape->hidden);
+    shape->heads = heads;
     return ZN_OK;
 }
 
@@ -158,6 +170,11 @@ static zn_status check(const struct zn_shape *s, int64_t seq_len)
 
 zn_status zn_shape_model(const struct zn_shape *s, int64_t seq_len, zn_model **model)
 {
+    return zn_shape_model_sliced(s, seq_len, 1, model);
+}
+
+zn_status zn_shape_model_sliced(const struct zn_shape *s, int64_t seq_len, int64_t n_slices, zn_model **model)
+{
     zn_json *config;
     zn_text text;
     ZN_TRY(check(s, seq_len));
@@ -172,7 +189,7 @@ zn_status zn_shape_model(const struct zn_shape *s, int64_t seq_len, zn_model **m
     if (status == ZN_OK)
         status = zn_json_load_buffer(text.data, text.n_bytes, "the shape", &config);
     if (status == ZN_OK) {
-        status = zn_model_create(config, seq_len, model);
+        status = zn_model_create_sliced(config, seq_len, (struct zn_tensor_rank){0, n_slices > 1 ? (int)n_slices : 1}, model);
         zn_json_destroy(config);
     }
     zn_text_fini(&text);

@@ -23,8 +23,14 @@ double zn_shape_parameters(const struct zn_shape *shape, int64_t seq_len);
  * theirs, hidden is a multiple of 128 that heads divides. Within 2% of one of theirs it is that one. */
 zn_status zn_shape_near(double n_parameters, int64_t vocabulary, struct zn_shape *shape);
 
+/* Makes it a shape that so many ranks can share: with the number of heads nearest to its own that they divide. */
+zn_status zn_shape_share(struct zn_shape *shape, int64_t n_slices);
+
 /* The model, without weights; the caller destroys it. Sizes that make no model, or states beyond 2^63 bytes,
  * are refused. */
 zn_status zn_shape_model(const struct zn_shape *shape, int64_t seq_len, zn_model **model);
+
+/* The same with the slices of the first of so many ranks that share each layer; below 2: all of it. */
+zn_status zn_shape_model_sliced(const struct zn_shape *shape, int64_t seq_len, int64_t n_slices, zn_model **model);
 
 #endif
