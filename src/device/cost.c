@@ -1,6 +1,7 @@
 /* The work of one kernel call: flops of its matrix products and the bytes it must read and write,
  * each operand once. Scratch (`partial`, `delta`) counts written and read. */
 #include "device/kernels.h"
+#include "tensor/quantum.h"
 
 #define FLOAT 4.0
 #define DOUBLE 8.0
@@ -43,6 +44,21 @@ static cost cast_cost(const struct zn_cast_args *a)
 {
     return moved((double)a->n_elements *
                  (double)(zn_dtype_bytes(a->dst_type) + zn_dtype_bytes(a->src_type)));
+}
+
+static cost block_scales_cost(const struct zn_block_scales_args *a)
+{
+    return moved(FLOAT * ((double)a->n_elements + pieces(a->n_elements, ZN_QUANTISED_BLOCK)));
+}
+
+static cost quantise_cost(const struct zn_quantise_args *a)
+{
+    return moved(FLOAT * (double)a->n_elements + (double)zn_dtype_size(a->type, a->n_elements));
+}
+
+static cost dequantise_cost(const struct zn_dequantise_args *a)
+{
+    return moved(FLOAT * (double)a->n_elements + (double)zn_dtype_size(a->type, a->n_elements));
 }
 
 static cost fill_cost(const struct zn_fill_args *a)

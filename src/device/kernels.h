@@ -32,6 +32,9 @@ enum { ZN_LANES = 16 };
     X(copy)                                                                                        \
     X(copy_rows)                                                                                   \
     X(cast)                                                                                        \
+    X(block_scales)                                                                                \
+    X(quantise)                                                                                    \
+    X(dequantise)                                                                                  \
     X(fill)                                                                                        \
     X(fill_normal)                                                                                 \
     X(fill_uniform)                                                                                \
@@ -94,6 +97,28 @@ struct zn_cast_args {
     zn_addr dst, src;
     zn_dtype dst_type, src_type;
     int64_t n_elements;
+};
+
+/* dst[b] = the largest |src[i]| of block b: ZN_QUANTISED_BLOCK elements, the last may be short (tensor/quantum.h). */
+struct zn_block_scales_args {
+    zn_addr dst, src;
+    int64_t n_elements;
+};
+
+/* Whole quanta of int8 or nf4 from n_elements values, the first of a group; the rest of the last quantum is zero. `mean` is that of
+ * all scales of the parameter (nf4). */
+struct zn_quantise_args {
+    zn_addr dst, src;
+    zn_dtype type;
+    int64_t n_elements;
+    float mean;
+};
+
+/* dst[i] = element first + i of the quanta at src, in fp32. */
+struct zn_dequantise_args {
+    zn_addr dst, src;
+    zn_dtype type;
+    int64_t first, n_elements;
 };
 
 struct zn_fill_args {

@@ -18,6 +18,10 @@ const char *zn_dtype_name(zn_dtype type)
         return "fp64";
     case ZN_U8:
         return "uint8";
+    case ZN_INT8:
+        return "int8";
+    case ZN_NF4:
+        return "nf4";
     }
     return "unknown";
 }
