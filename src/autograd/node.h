@@ -103,6 +103,18 @@ struct tile {
 zn_status tape_tile(zn_tape *t, const zn_param *param, int64_t row, struct tile *tile);
 bool tape_is_tiled(const zn_tape *t, const zn_param *param);
 
+/* A weight for products, in the same way: a tile as it is, or, of one that is quantised, some rows of it in fp32, whole chunks of k
+ * (ZN_GEMM_K) but for the last. It begins as {0}. */
+struct panel {
+    int64_t row, n_rows;
+    zn_addr address;
+    zn_dtype type;
+    struct tile tile;
+    zn_addr scratch;
+};
+zn_status tape_panel(zn_tape *t, const zn_param *param, int64_t row, struct panel *panel);
+bool tape_is_whole(const zn_tape *t, const zn_param *param); /* one panel has all of it */
+
 /* The gradient of a tensor as far as it was contributed, or 0. */
 zn_addr tape_gradient(zn_tape *t, const zn_tensor *tensor);
 

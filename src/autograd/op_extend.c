@@ -2,9 +2,9 @@
  * last token. Widening 16-bit weights is exact, so the type shows in the speed only. */
 #include "autograd/node.h"
 
-/* Rows row … row+n of the weight, which are some of the columns of y or a part of the sum over k. Tiles are whole chunks of k
+/* Rows row … row+n of the weight, which are some of the columns of y or a part of the sum over k. Panels are whole chunks of k
  * (ZN_GEMM_K), so their products have the bits of one. */
-static zn_status multiply_tile(zn_tape *t, const struct product *p, const struct tile *w, zn_addr bias)
+static zn_status multiply_panel(zn_tape *t, const struct product *p, const struct panel *w, zn_addr bias)
 {
     bool out_in = p->layout == ZN_OUT_IN;
     int64_t in = p->weight->dims[out_in ? 1 : 0], out = p->weight->dims[out_in ? 0 : 1];
@@ -19,18 +19,18 @@ static zn_status multiply_tile(zn_tape *t, const struct product *p, const struct
                                                               .a_stride = in,
                                                               .b_stride = p->weight->dims[1],
                                                               .c_stride = out,
-                                                              .b_type = tape_param_type(t, p->weight),
+                                                              .b_type = w->type,
                                                               .bias_type = tape_param_type(t, p->bias),
                                                               .transpose_b = out_in,
                                                               .adds = !out_in && w->row > 0});
 }
 
-/* y += b, where the weight came in tiles: a parameter that is acquired may take the place of the one before. */
+/* y += b, where the weight came in panels: a parameter that is acquired may take the place of the one before. */
 static zn_status add_bias(zn_tape *t, const struct product *p)
 {
     int64_t out = p->weight->dims[p->layout == ZN_OUT_IN ? 0 : 1], in = p->weight->n_elements / out;
     zn_addr bias;
-    if (!p->bias || !tape_is_tiled(t, p->weight))
+    if (!p->bias || tape_is_whole(t, p->weight))
         return ZN_OK;
     ZN_TRY(tape_param(t, p->bias, &bias));
     return zn_run_gemm(tape_device(t), &(struct zn_gemm_args){.a = p->x,
@@ -52,11 +52,11 @@ zn_status tape_product(zn_tape *t, const struct product *p)
 {
     zn_addr bias = 0;
     int64_t row = 0;
-    for (struct tile w; row < p->weight->dims[0]; row += w.n_rows) {
-        ZN_TRY(tape_tile(t, p->weight, row, &w));
-        if (!tape_is_tiled(t, p->weight))
+    for (struct panel w = {0}; row < p->weight->dims[0]; row += w.n_rows) {
+        ZN_TRY(tape_panel(t, p->weight, row, &w));
+        if (tape_is_whole(t, p->weight))
             ZN_TRY(tape_param(t, p->bias, &bias));
-        ZN_TRY(multiply_tile(t, p, &w, bias));
+        ZN_TRY(multiply_panel(t, p, &w, bias));
     }
     return add_bias(t, p);
 }

@@ -36,8 +36,8 @@ static zn_status input_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
         return ZN_OK;
     int64_t in = columns_in(n), out = columns_out(n), row = 0;
     bool out_in = n->as.linear.layout == ZN_OUT_IN;
-    for (struct tile w; row < n->param[0]->dims[0]; row += w.n_rows) {
-        ZN_TRY(tape_tile(t, n->param[0], row, &w));
+    for (struct panel w = {0}; row < n->param[0]->dims[0]; row += w.n_rows) {
+        ZN_TRY(tape_panel(t, n->param[0], row, &w));
         ZN_TRY(zn_run_gemm(tape_device(t),
                            &(struct zn_gemm_args){.a = out_in ? float_at(dy, row) : dy,
                                                   .b = w.address,
@@ -48,7 +48,7 @@ static zn_status input_gradient(zn_tape *t, struct zn_node *n, zn_addr dy)
                                                   .a_stride = out,
                                                   .b_stride = n->param[0]->dims[1],
                                                   .c_stride = in,
-                                                  .b_type = tape_param_type(t, n->param[0]),
+                                                  .b_type = w.type,
                                                   .transpose_b = !out_in,
                                                   .adds = out_in && row > 0}));
     }

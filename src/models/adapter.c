@@ -41,6 +41,18 @@ bool zn_adapter_module(const zn_model *model, const zn_param *p, char module[ZN_
     return true;
 }
 
+zn_status zn_model_list_matrices(const zn_model *model, bool **is_matrix)
+{
+    char name[ZN_PARAM_NAME];
+    bool *list = calloc((size_t)model->module->n_params, sizeof *list);
+    if (!list)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for the list of matrices");
+    for (int i = 0; i < model->module->n_params; i++)
+        list[i] = zn_adapter_module(model, &model->module->params[i], name);
+    *is_matrix = list;
+    return ZN_OK;
+}
+
 /* A glob is held against the whole path and against its last word, as PEFT's target_modules are. */
 static bool is_target(const char *target, const char *module)
 {

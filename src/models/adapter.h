@@ -23,6 +23,10 @@ zn_status zn_model_add_adapters(zn_model *model, const struct zn_adapter_options
  * block. */
 bool zn_adapter_module(const zn_model *model, const zn_param *param, char module[ZN_PARAM_NAME]);
 
+/* A list by parameter index: whether it is the weight of a linear layer of a block, which is what a quantised base has quantised. The
+ * caller frees it. */
+zn_status zn_model_list_matrices(const zn_model *model, bool **is_matrix);
+
 /* Whether the parameter is an adapter's. */
 bool zn_is_adapter(const zn_param *param);
 

@@ -14,6 +14,7 @@ static int parts_read(const struct zn_plan_setup *s, int buffer)
     case ZN_BUFFER_PARAMETERS:
         return stage == 3 ? n : stage == 0 ? 0 : 1;
     case ZN_BUFFER_FROZEN:
+    case ZN_BUFFER_QUANTISED:
         return stage == 3 ? n : 0;
     case ZN_BUFFER_GRADIENTS:
     case ZN_BUFFER_PENDING:

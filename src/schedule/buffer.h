@@ -16,6 +16,7 @@ enum { ZN_SUM_LOSS, ZN_SUM_EVALUATE, ZN_N_SUMS };
 typedef enum zn_buffer_id {
     ZN_BUFFER_PARAMETERS,        /* working values of trained units: all of each, or the own partitions */
     ZN_BUFFER_FROZEN,            /* the same of units that are not trained */
+    ZN_BUFFER_QUANTISED,         /* … and of those that are quantised */
     ZN_BUFFER_PERSISTENT,        /* small units that stay gathered */
     ZN_BUFFER_PIPELINE,          /* chunks of the optimizer pass on their way from and to the swap */
     ZN_BUFFER_GRADIENTS,         /* sums of this step: all units, or the own partitions */
@@ -40,7 +41,7 @@ typedef enum zn_buffer_id {
     ZN_BUFFER_OFFLOAD_EARLIER,   /* … what they are added to, from NVMe */
     ZN_BUFFER_BRIDGE,            /* what communication takes from a discrete device and brings to it, in the host's memory */
     ZN_BUFFER_STAGING,           /* pieces of states that are handed out */
-    ZN_BUFFER_WIDE,              /* a chunk in fp32 of values that are kept in 16 bits alone */
+    ZN_BUFFER_WIDE,              /* a chunk in fp32 of values that are kept in 16 bits alone, or quantised */
     ZN_BUFFER_LOGITS,
     ZN_BUFFER_TIED,              /* whole gradients of units that a pass writes twice: the second */
     ZN_BUFFER_ADD,               /* gradients that are added to what is there */

@@ -27,7 +27,9 @@ zn_status zn_compile_units(const struct zn_params *params, const struct zn_engin
                                                     .frozen_type = o->trains || o->frozen ? o->frozen_type : o->type,
                                                     .frozen = o->frozen,
                                                     .freezes_all = !o->trains && !o->frozen,
-                                                    .by_matrix = o->trains && zn_optimizer_is_by_matrix(o->optimizer)});
+                                                    .by_matrix = o->trains && zn_optimizer_is_by_matrix(o->optimizer),
+                                                    .quantised_type = o->quantised_type,
+                                                    .quantised = o->quantised});
 }
 
 /* What is made on the way to the plan. */

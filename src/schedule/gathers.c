@@ -48,10 +48,10 @@ zn_status zn_gathers_use(zn_gathers *t, int unit, int member, bool turn)
 /* Of the joined units that are needed. */
 static size_t bytes_of(const size_t *n_bytes, int unit, unsigned char members)
 {
-    size_t sum = 0;
+    size_t n = 0;
     for (int i = 0; members >> i; i++)
-        sum += members >> i & 1 ? n_bytes[unit + i] : 0;
-    return sum;
+        n += members >> i & 1 ? n_bytes[unit + i] : 0;
+    return n;
 }
 
 static size_t bytes_of_gather(const size_t *n_bytes, const struct zn_gather_plan *g)

@@ -37,15 +37,20 @@ static size_t larger(size_t a, size_t b)
 static void add_parameters(zn_engine_plan *plan, const struct layout_sizes *sizes)
 {
     const struct zn_placement *p = &plan->placement;
-    int64_t n_trained = plan->units.n_trained, n_frozen = plan->units.n_elements - n_trained;
+    int64_t n_trained = plan->units.n_trained, n_frozen = plan->units.n_plain - n_trained;
+    int64_t n_quantised = plan->units.n_elements - plan->units.n_plain;
     add(plan, ZN_BUFFER_PARAMETERS, "parameters", p->parameters.tier, ZN_KIND_PARAMETERS,
         kept(plan, n_trained, p->parameters.form) * zn_dtype_bytes(p->type));
     add(plan, ZN_BUFFER_FROZEN, p->trains ? "frozen parameters" : "parameters", p->parameters.tier, ZN_KIND_PARAMETERS,
         kept(plan, n_frozen, p->parameters.form) * zn_dtype_bytes(p->frozen_type));
+    add(plan, ZN_BUFFER_QUANTISED, "quantised parameters", p->parameters.tier, ZN_KIND_PARAMETERS,
+        n_quantised > 0 ? zn_dtype_size(p->quantised_type, (int64_t)kept(plan, n_quantised, p->parameters.form)) : 0);
     share(plan, ZN_BUFFER_PARAMETERS, !p->copies_parameters);
     share(plan, ZN_BUFFER_FROZEN, !p->copies_parameters);
+    share(plan, ZN_BUFFER_QUANTISED, !p->copies_parameters);
     add_buffer(plan, ZN_BUFFER_PERSISTENT, "persistent units", ZN_TIER_DEVICE, sizes->persistent);
-    if (n_frozen > 0 && p->frozen_type != ZN_F32 && (!p->trains || p->parameters.on_host)) /* else the staging serves */
+    bool are_narrow = (n_frozen > 0 && p->frozen_type != ZN_F32) || n_quantised > 0;
+    if (are_narrow && (!p->trains || p->parameters.on_host)) /* else the staging serves */
         add_buffer(plan, ZN_BUFFER_WIDE, "wide values", p->parameters.on_host ? ZN_TIER_HOST : ZN_TIER_DEVICE,
                    ZN_CHUNK_ELEMENTS * sizeof(float));
 }
@@ -57,7 +62,7 @@ static void add_pipeline(zn_engine_plan *plan)
     size_t states = plan->cached < zn_own_total(p, &plan->units) ? zn_swapped_most(p, &plan->units) : 0;
     size_t gradient = zn_is_swapped(&p->gradients) ? n * sizeof(float) : 0;
     add_buffer(plan, ZN_BUFFER_PIPELINE, "optimizer pipeline", ZN_TIER_HOST,
-               ZN_PIPELINE_BUFFERS * (states + gradient + n * zn_passed_bytes(p, &plan->units)));
+               ZN_PIPELINE_BUFFERS * (states + gradient + zn_passed_bytes(p, &plan->units)));
 }
 
 /* With delayed updates there are two sets of gradients: the present ones and those to be applied. */

@@ -47,6 +47,8 @@ struct zn_engine_options {
     double clip; /* 0 is off */
     const bool *frozen; /* by parameter index: not trained; NULL: none. Where it does not train: all but the adapters. Borrowed */
     zn_dtype frozen_type; /* of the values of those: they keep the type that they come in */
+    const bool *quantised; /* by parameter index: of those that are not trained, which are kept quantised; NULL: none. Borrowed */
+    zn_dtype quantised_type;
 };
 
 #endif

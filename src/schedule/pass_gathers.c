@@ -89,7 +89,8 @@ static bool next_member(const struct gather_pass *p, int g, struct member *m)
     const struct zn_ground *ground = p->ground;
     const struct zn_gather_plan *plan = &p->plan->gathers[g];
     if (m->unit < 0) {
-        *m = (struct member){.unit = plan->unit - 1, .index = ZN_MAX_JOINED * g - 1, .offset = plan->offset, .fetch_offset = plan->fetch_offset};
+        *m = (struct member){
+            .unit = plan->unit - 1, .index = ZN_MAX_JOINED * g - 1, .offset = plan->offset, .fetch_offset = plan->fetch_offset};
     } else {
         m->offset += zn_unit_bytes(unit_at(ground, m->unit));
         m->fetch_offset += partition_bytes(ground, m->unit);
@@ -97,7 +98,8 @@ static bool next_member(const struct gather_pass *p, int g, struct member *m)
     do {
         m->unit++;
         m->index++;
-    } while (m->unit < plan->unit + ZN_MAX_JOINED && (!(plan->members & 1 << (m->unit - plan->unit)) || ground->persistent_at[m->unit] >= 0));
+    } while (m->unit < plan->unit + ZN_MAX_JOINED &&
+             (!(plan->members & 1 << (m->unit - plan->unit)) || ground->persistent_at[m->unit] >= 0));
     return m->unit < plan->unit + ZN_MAX_JOINED;
 }
 
@@ -200,9 +202,8 @@ void gather_pass_forward_end(struct gather_pass *p, int segment)
 static struct zn_span span_of_part(const struct zn_ground *g, const struct zn_part *part, struct zn_span unit_span)
 {
     const struct zn_unit *unit = unit_at(g, part->unit);
-    size_t width = zn_dtype_bytes(unit->type);
-    uint64_t in_unit = (uint64_t)(part->place - unit->first) * width;
-    return (struct zn_span){unit_span.buffer, false, unit_span.offset + in_unit, (uint64_t)part->n_elements * width};
+    uint64_t in_unit = zn_dtype_size(unit->type, part->place - unit->first);
+    return (struct zn_span){unit_span.buffer, false, unit_span.offset + in_unit, zn_dtype_size(unit->type, part->n_elements)};
 }
 
 static struct zn_span persistent_span(const struct zn_ground *g, int unit)

@@ -52,6 +52,8 @@ static zn_status check(const struct zn_engine_options *o, int n_ranks)
     if (o->n_slices > 1 && o->stages_comm)
         return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build on a device that communication does not reach",
                        o->n_slices);
+    if (o->is_discrete && o->quantised)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--base-quantize: not on a device with memory of its own in this build");
     if (!o->is_discrete || !o->trains)
         return ZN_OK;
     bool away = off->optimizer != ZN_TIER_DEVICE;
@@ -117,6 +119,7 @@ zn_status zn_placement_resolve(const struct zn_engine_options *o, int n_ranks, s
                              .type = o->trains_fp32 ? ZN_F32 : o->type,
                              .activation_type = o->type,
                              .frozen_type = o->trains || o->frozen ? o->frozen_type : o->type,
+                             .quantised_type = o->quantised_type,
                              .trains = o->trains,
                              .is_discrete = o->is_discrete};
     place_parameters(o, &p);
@@ -215,6 +218,16 @@ int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units)
     return cached;
 }
 
+size_t zn_passed_bytes(const struct zn_placement *p, const zn_units *units)
+{
+    bool is_swapped = zn_is_swapped(&p->parameters);
+    size_t trained = zn_passes_parameters(p) ? zn_dtype_size(p->type, ZN_CHUNK_ELEMENTS) : 0, most = trained;
+    size_t frozen = is_swapped && units->n_plain > units->n_trained ? zn_dtype_size(p->frozen_type, ZN_CHUNK_ELEMENTS) : 0;
+    size_t quantised = is_swapped && units->n_elements > units->n_plain ? zn_dtype_size(p->quantised_type, ZN_CHUNK_ELEMENTS) : 0;
+    most = frozen > most ? frozen : most;
+    return quantised > most ? quantised : most;
+}
+
 /* ---- Spans ---- */
 
 struct zn_span zn_span_of_unit(const struct zn_unit *unit, zn_buffer_id buffer, size_t width)
@@ -229,27 +242,29 @@ struct zn_span zn_span_of_partition(const struct zn_placement *p, const struct z
     return (struct zn_span){(int16_t)buffer, form == ZN_WHOLE, (uint64_t)first * width, (uint64_t)unit->partition * width};
 }
 
-static zn_buffer_id buffer_of_values(const struct zn_unit *unit)
+zn_buffer_id zn_buffer_of_values(const struct zn_unit *unit)
 {
-    return unit->is_trained ? ZN_BUFFER_PARAMETERS : ZN_BUFFER_FROZEN;
+    static const zn_buffer_id buffers[] = {
+        [ZN_UNIT_TRAINED] = ZN_BUFFER_PARAMETERS, [ZN_UNIT_FROZEN] = ZN_BUFFER_FROZEN, [ZN_UNIT_QUANTISED] = ZN_BUFFER_QUANTISED};
+    return buffers[zn_unit_class_of(unit)];
 }
 
-/* The unit as its buffer counts elements: from the first that is trained, or that is frozen. */
-static struct zn_unit unit_in_buffer(const zn_units *units, const struct zn_unit *unit)
+/* The unit's first element as its buffer counts elements: from the first of its class. */
+static int64_t first_in_buffer(const zn_units *units, const struct zn_unit *unit)
 {
-    struct zn_unit u = *unit;
-    u.first -= unit->is_trained ? 0 : units->n_trained;
-    return u;
+    return unit->first - zn_units_class_first(units, zn_unit_class_of(unit));
 }
 
 struct zn_span zn_span_of_values(const zn_units *units, const struct zn_unit *unit)
 {
-    struct zn_unit u = unit_in_buffer(units, unit);
-    return zn_span_of_unit(&u, buffer_of_values(unit), zn_dtype_bytes(unit->type));
+    return (struct zn_span){(int16_t)zn_buffer_of_values(unit), false, zn_dtype_size(unit->type, first_in_buffer(units, unit)),
+                            zn_unit_bytes(unit)};
 }
 
 struct zn_span zn_span_of_own_values(const struct zn_placement *p, const zn_units *units, const struct zn_unit *unit)
 {
-    struct zn_unit u = unit_in_buffer(units, unit);
-    return zn_span_of_partition(p, &u, buffer_of_values(unit), p->parameters.form, zn_dtype_bytes(unit->type));
+    bool is_whole = p->parameters.form == ZN_WHOLE;
+    int64_t first = first_in_buffer(units, unit) / (is_whole ? 1 : p->n_ranks);
+    return (struct zn_span){(int16_t)zn_buffer_of_values(unit), is_whole, zn_dtype_size(unit->type, first),
+                            zn_dtype_size(unit->type, unit->partition)};
 }

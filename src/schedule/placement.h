@@ -28,6 +28,7 @@ struct zn_placement {
     zn_dtype type;              /* of working values of trained units, and of their gradients between ranks */
     zn_dtype activation_type;   /* of what lies between segments */
     zn_dtype frozen_type;       /* … and of the others */
+    zn_dtype quantised_type;    /* … but for those that are quantised */
     struct zn_home parameters;  /* working values */
     struct zn_home gradients;   /* sums over ranks; whole: also where they are written */
     struct zn_home states;      /* masters and optimizer states: the own elements; whole: every rank updates everything */
@@ -69,13 +70,8 @@ static inline bool zn_passes_parameters(const struct zn_placement *p)
     return zn_is_swapped(&p->parameters) || (p->returns_parameters && p->type != ZN_F32);
 }
 
-/* Bytes of an element's working value where it passes through the buffers; 0: it does not. */
-static inline size_t zn_passed_bytes(const struct zn_placement *p, const zn_units *units)
-{
-    size_t trained = zn_passes_parameters(p) ? zn_dtype_bytes(p->type) : 0;
-    size_t frozen = zn_is_swapped(&p->parameters) && units->n_elements > units->n_trained ? zn_dtype_bytes(p->frozen_type) : 0;
-    return trained > frozen ? trained : frozen;
-}
+/* Bytes of a chunk's working values where they pass through the buffers, at most; 0: they do not. */
+size_t zn_passed_bytes(const struct zn_placement *p, const zn_units *units);
 
 /* Updates leave parameters that are not yet where they are read from. */
 static inline bool zn_may_have_updates_pending(const struct zn_placement *p)
@@ -114,6 +110,9 @@ int64_t zn_own_cached(const struct zn_placement *p, const zn_units *units);
 struct zn_span zn_span_of_unit(const struct zn_unit *unit, zn_buffer_id buffer, size_t width);
 struct zn_span zn_span_of_partition(const struct zn_placement *p, const struct zn_unit *unit, zn_buffer_id buffer,
                                     zn_form form, size_t width);
+
+/* Where the working values of a unit are kept between their uses. */
+zn_buffer_id zn_buffer_of_values(const struct zn_unit *unit);
 
 /* Where the working values of any unit stay: those of the whole unit, where it is kept whole, and the own partition. */
 struct zn_span zn_span_of_values(const zn_units *units, const struct zn_unit *unit);

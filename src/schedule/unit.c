@@ -25,18 +25,24 @@ static bool is_frozen(const struct zn_units_options *o, const zn_param *p)
     return o->freezes_all || (o->frozen && o->frozen[p->index]);
 }
 
-static zn_dtype type_of(const struct zn_units_options *o, bool is_frozen)
+static zn_unit_class class_of(const struct zn_units_options *o, const zn_param *p)
 {
-    return is_frozen ? o->frozen_type : o->type;
+    return !is_frozen(o, p) ? ZN_UNIT_TRAINED : o->quantised && o->quantised[p->index] ? ZN_UNIT_QUANTISED : ZN_UNIT_FROZEN;
+}
+
+static zn_dtype type_of(const struct zn_units_options *o, zn_unit_class class)
+{
+    return class == ZN_UNIT_TRAINED ? o->type : class == ZN_UNIT_FROZEN ? o->frozen_type : o->quantised_type;
 }
 
 /* Rows of a parameter's tiles: all of them when it is not split. */
 static int64_t rows_of_tiles(const zn_param *p, const struct zn_units_options *o)
 {
-    size_t width = zn_dtype_bytes(type_of(o, is_frozen(o, p))), row_bytes = (size_t)columns(p) * width;
-    if (o->tile_bytes == 0 || (size_t)p->n_elements * width <= o->tile_bytes || p->ndim != 2 || p->stays_whole)
+    zn_dtype type = type_of(o, class_of(o, p));
+    size_t tile_bytes = zn_dtype_size(type, columns(p) * ZN_TILE_ROWS);
+    if (o->tile_bytes == 0 || zn_dtype_size(type, p->n_elements) <= o->tile_bytes || p->ndim != 2 || p->stays_whole)
         return p->dims[0];
-    int64_t rows = (int64_t)(o->tile_bytes / row_bytes) / ZN_TILE_ROWS * ZN_TILE_ROWS;
+    int64_t rows = (int64_t)(o->tile_bytes / tile_bytes) * ZN_TILE_ROWS;
     rows = rows < ZN_TILE_ROWS ? ZN_TILE_ROWS : rows;
     return rows < p->dims[0] ? rows : p->dims[0];
 }
@@ -48,24 +54,20 @@ static bool is_tiled(const zn_units *units, const zn_param *p)
 
 /* In what parameters of a unit are alike. */
 struct kind {
-    bool is_frozen, by_matrix;
+    zn_unit_class class;
+    bool by_matrix;
 };
 
 static struct kind kind_of(const struct zn_units_options *o, const zn_param *p, int n_segments)
 {
-    bool frozen = is_frozen(o, p);
-    return (struct kind){frozen, !frozen && o->by_matrix && zn_param_is_hidden_matrix(p, n_segments)};
+    zn_unit_class class = class_of(o, p);
+    return (struct kind){class, class == ZN_UNIT_TRAINED && o->by_matrix && zn_param_is_hidden_matrix(p, n_segments)};
 }
 
-/* Elements that are laid out so far, of units that are trained and of frozen ones; and of trained ones by element and by matrix. */
+/* Elements that are laid out so far, by class of their units; and of trained ones by element and by matrix. */
 struct ends {
-    int64_t trained, frozen, of_kind[2];
+    int64_t of[ZN_N_UNIT_CLASSES], of_kind[2];
 };
-
-static int64_t *end_of(struct ends *ends, bool is_frozen)
-{
-    return is_frozen ? &ends->frozen : &ends->trained;
-}
 
 static void add_part(zn_units *units, const zn_param *p, int64_t first_row, int64_t n_rows, int64_t *at)
 {
@@ -80,23 +82,31 @@ static void add_part(zn_units *units, const zn_param *p, int64_t first_row, int6
     *at += (int64_t)zn_round_up((size_t)n, ZN_PART_ALIGNMENT);
 }
 
+/* Elements whose bytes are whole alignments of partitions. */
+static int64_t partition_multiple(zn_dtype type)
+{
+    int64_t n = ZN_PART_ALIGNMENT;
+    while (zn_dtype_size(type, n) % ZN_PARTITION_ALIGNMENT != 0)
+        n *= 2;
+    return n;
+}
+
 /* Ends the unit whose parts are those from first_part on. */
 static void end_unit(zn_units *units, int first_part, int64_t end, const struct zn_units_options *o, struct kind kind,
                      struct ends *ends)
 {
     struct zn_unit *unit = &units->units[units->n_units++];
-    unit->type = type_of(o, kind.is_frozen);
-    unit->is_trained = !kind.is_frozen;
+    unit->type = type_of(o, kind.class);
+    unit->is_trained = kind.class == ZN_UNIT_TRAINED;
     unit->by_matrix = kind.by_matrix;
-    unit->first = *end_of(ends, kind.is_frozen);
-    unit->first_of_kind = kind.is_frozen ? 0 : ends->of_kind[kind.by_matrix];
+    unit->first = ends->of[kind.class];
+    unit->first_of_kind = unit->is_trained ? ends->of_kind[kind.by_matrix] : 0;
     unit->first_part = first_part;
     unit->n_parts = units->n_parts - first_part;
-    size_t multiple = (size_t)units->n_ranks * (ZN_PARTITION_ALIGNMENT / zn_dtype_bytes(unit->type));
-    unit->n_elements = (int64_t)zn_round_up((size_t)(end - unit->first), multiple);
+    unit->n_elements = (int64_t)zn_round_up((size_t)(end - unit->first), (size_t)(units->n_ranks * partition_multiple(unit->type)));
     unit->partition = unit->n_elements / units->n_ranks;
-    *end_of(ends, kind.is_frozen) += unit->n_elements;
-    if (!kind.is_frozen)
+    ends->of[kind.class] += unit->n_elements;
+    if (unit->is_trained)
         ends->of_kind[kind.by_matrix] += unit->n_elements;
 }
 
@@ -111,11 +121,11 @@ static void lay_out_whole(zn_units *units, const struct segment *s, const struct
                           struct ends *ends)
 {
     int first_part = units->n_parts;
-    int64_t at = *end_of(ends, kind.is_frozen);
+    int64_t at = ends->of[kind.class];
     for (int i = 0; i < s->n_params; i++) {
         const zn_param *p = s->params[i];
         struct kind k = kind_of(o, p, s->n_segments);
-        if (is_tiled(units, p) || k.is_frozen != kind.is_frozen || k.by_matrix != kind.by_matrix)
+        if (is_tiled(units, p) || k.class != kind.class || k.by_matrix != kind.by_matrix)
             continue;
         units->first_part[p->index] = units->n_parts;
         add_part(units, p, 0, p->dims[0], &at);
@@ -128,10 +138,10 @@ static void lay_out_whole(zn_units *units, const struct segment *s, const struct
 static void lay_out_segment(zn_units *units, const struct segment *s, const struct zn_units_options *o, struct ends *ends)
 {
     int n_units = units->n_units;
-    lay_out_whole(units, s, o, (struct kind){.by_matrix = true}, ends);
-    lay_out_whole(units, s, o, (struct kind){0}, ends);
-    lay_out_whole(units, s, o, (struct kind){.is_frozen = true}, ends);
-    for (int u = n_units; u < units->n_units - 1; u++)
+    lay_out_whole(units, s, o, (struct kind){ZN_UNIT_TRAINED, .by_matrix = true}, ends);
+    for (int class = 0; class < ZN_N_UNIT_CLASSES; class++)
+        lay_out_whole(units, s, o, (struct kind){(zn_unit_class)class, .by_matrix = false}, ends);
+    for (int u = n_units; u + 1 < units->n_units; u++)
         units->units[u].joins_next = true;
     for (int i = 0; i < s->n_params; i++) {
         const zn_param *p = s->params[i];
@@ -141,25 +151,25 @@ static void lay_out_segment(zn_units *units, const struct segment *s, const stru
         int64_t tile = units->tile_rows[p->index];
         for (int64_t row = 0; row < p->dims[0]; row += tile) {
             int first_part = units->n_parts;
-            int64_t at = *end_of(ends, is_frozen(o, p));
+            int64_t at = ends->of[class_of(o, p)];
             add_part(units, p, row, p->dims[0] - row < tile ? p->dims[0] - row : tile, &at);
             end_unit(units, first_part, at, o, kind_of(o, p, s->n_segments), ends);
         }
     }
 }
 
-/* Frozen units come after all that are trained. */
-static void place_frozen(zn_units *units, const struct ends *ends)
+/* Frozen units come after all that are trained, quantised ones after those. */
+static void place_classes(zn_units *units, const struct ends *ends)
 {
-    units->n_trained = ends->trained;
-    units->n_elements = ends->trained + ends->frozen;
+    units->n_trained = ends->of[ZN_UNIT_TRAINED];
+    units->n_plain = units->n_trained + ends->of[ZN_UNIT_FROZEN];
+    units->n_elements = units->n_plain + ends->of[ZN_UNIT_QUANTISED];
     for (int u = 0; u < units->n_units; u++) {
         struct zn_unit *unit = &units->units[u];
-        if (unit->is_trained)
-            continue;
-        unit->first += units->n_trained;
+        int64_t before = zn_units_class_first(units, zn_unit_class_of(unit));
+        unit->first += before;
         for (int i = 0; i < unit->n_parts; i++)
-            units->parts[unit->first_part + i].place += units->n_trained;
+            units->parts[unit->first_part + i].place += before;
     }
 }
 
@@ -220,12 +230,17 @@ zn_status zn_units_init(zn_units *units, const struct zn_params *params, const s
     for (int s = 0; s < params->n_segments && status == ZN_OK; s++)
         lay_out_segment(units, &(struct segment){sorted + first[s], first[s + 1] - first[s], params->n_segments}, options, &ends);
     if (status == ZN_OK)
-        place_frozen(units, &ends);
+        place_classes(units, &ends);
     else
         zn_units_fini(units);
     free(sorted);
     free(first);
     return status;
+}
+
+int64_t zn_units_class_first(const zn_units *units, zn_unit_class class)
+{
+    return class == ZN_UNIT_TRAINED ? 0 : class == ZN_UNIT_FROZEN ? units->n_trained : units->n_plain;
 }
 
 const struct zn_part *zn_units_row(const zn_units *units, const zn_param *param, int64_t row)

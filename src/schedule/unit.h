@@ -7,7 +7,7 @@
  *
  * The parameters of a unit are alike: all are trained, or all are frozen, all have one type, and all are updated by matrix or by
  * element. A frozen unit has no gradient, no master and no optimizer states. So that these are without gaps, trained units come
- * first among all elements.
+ * first among all elements, then frozen ones, then quantised ones (tensor/quantum.h), which are frozen too.
  *
  * Parts start, and partitions end, at multiples of ZN_PART_ALIGNMENT elements, so that the chunks in
  * which sums over elements are taken are the same whatever the ranks and the tiles. The layout is the
@@ -42,10 +42,8 @@ struct zn_unit {
     bool by_matrix;        /* it has hidden matrices, which an optimizer by matrix updates */
     int64_t first_of_kind; /* as `first`, among trained units that are updated in the same way */
     zn_dtype type;   /* of its values */
-    bool joins_next; /* operators may read it together with the next one: the trained and the frozen units of a segment */
+    bool joins_next; /* operators may read it together with the next one: the units of a segment that are not tiles */
 };
-
-enum { ZN_MAX_JOINED = 3 };
 
 typedef struct zn_units {
     struct zn_unit *units;
@@ -56,6 +54,7 @@ typedef struct zn_units {
     int64_t *tile_rows; /* by parameter index: of all its tiles but the last */
     int64_t n_elements; /* of all units, padding included */
     int64_t n_trained;  /* of trained ones */
+    int64_t n_plain;    /* of those that are not quantised */
 } zn_units;
 
 /* The parameters of a model. */
@@ -72,15 +71,27 @@ struct zn_units_options {
     const bool *frozen;   /* by parameter index; NULL: none is */
     bool freezes_all;
     bool by_matrix; /* hidden matrices are updated by matrix: they are in units of their own */
+    zn_dtype quantised_type; /* of frozen parameters that are quantised */
+    const bool *quantised;   /* by parameter index; NULL: none is */
 };
+
+/* Units that are alike follow each other among all elements in this order. */
+typedef enum zn_unit_class { ZN_UNIT_TRAINED, ZN_UNIT_FROZEN, ZN_UNIT_QUANTISED, ZN_N_UNIT_CLASSES } zn_unit_class;
+
+static inline zn_unit_class zn_unit_class_of(const struct zn_unit *unit)
+{
+    return unit->is_trained ? ZN_UNIT_TRAINED : zn_dtype_is_quantised(unit->type) ? ZN_UNIT_QUANTISED : ZN_UNIT_FROZEN;
+}
 
 /* Bytes of the values of a whole unit. */
 static inline size_t zn_unit_bytes(const struct zn_unit *unit)
 {
-    return (size_t)unit->n_elements * zn_dtype_bytes(unit->type);
+    return zn_dtype_size(unit->type, unit->n_elements);
 }
 
-/* The first of the units that are read together with this one: itself, or one before. */
+/* The first of the units that are read together with this one: itself, or one before; at most ZN_MAX_JOINED are. */
+enum { ZN_MAX_JOINED = ZN_N_UNIT_CLASSES + 1 /* trained ones by matrix and by element */ };
+
 static inline int zn_units_joined(const zn_units *units, int unit)
 {
     while (unit > 0 && units->units[unit - 1].joins_next)
@@ -91,6 +102,9 @@ static inline int zn_units_joined(const zn_units *units, int unit)
 /* Lays out the parameters. The caller calls fini. */
 zn_status zn_units_init(zn_units *units, const struct zn_params *params, const struct zn_units_options *options);
 void zn_units_fini(zn_units *units);
+
+/* The first element of a class of units among all elements. */
+int64_t zn_units_class_first(const zn_units *units, zn_unit_class class);
 
 /* The part of a parameter that has the row, or the element. */
 const struct zn_part *zn_units_row(const zn_units *units, const zn_param *param, int64_t row);

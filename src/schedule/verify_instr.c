@@ -97,7 +97,7 @@ static uint64_t piece_bytes(const zn_engine_plan *plan, const struct zn_instr *i
     int buffer = i->from.buffer;
     bool is_gradient = buffer == ZN_BUFFER_GRADIENTS || buffer == ZN_BUFFER_SLOTS || buffer == ZN_BUFFER_TIED;
     const struct zn_unit *unit = &plan->units.units[i->unit];
-    return (uint64_t)unit->partition * (is_gradient ? sizeof(float) : zn_dtype_bytes(unit->type));
+    return zn_dtype_size(is_gradient ? ZN_F32 : unit->type, unit->partition);
 }
 
 static bool do_sizes_agree(const zn_engine_plan *plan, const struct zn_instr *i)

@@ -3,10 +3,10 @@
 
 /* ---- Instructions ---- */
 
-static uint64_t offset_in_unit(const struct verifier *v, int part, size_t width)
+static uint64_t offset_in_unit(const struct verifier *v, int part, zn_dtype type)
 {
     const struct zn_part *p = &v->plan->units.parts[part];
-    return (uint64_t)(p->place - v->plan->units.units[p->unit].first) * width;
+    return zn_dtype_size(type, p->place - v->plan->units.units[p->unit].first);
 }
 
 /* Whose bytes an instruction reads or writes. Zeroes go anywhere in a unit; an addition is to the part that is closed. */
@@ -19,7 +19,7 @@ static struct content content_of(const struct verifier *v, const struct zn_instr
     if (i->op == ZN_OP_ZERO || i->op == ZN_OP_SQUARES)
         content.base = span == &i->to ? -1 : content.base;
     if (i->op == ZN_OP_ADD && span == &i->to && has_point)
-        content.base -= (int64_t)offset_in_unit(v, v->trace->points[v->point].index, sizeof(float));
+        content.base -= (int64_t)offset_in_unit(v, v->trace->points[v->point].index, ZN_F32);
     return content;
 }
 
@@ -155,12 +155,12 @@ static zn_status run_range(struct verifier *v, int first, int end)
 /* ---- Points ---- */
 
 /* The bytes that the tape is given for a part. */
-static zn_status check_bound(const struct verifier *v, int part, size_t width, struct content *content)
+static zn_status check_bound(const struct verifier *v, int part, zn_dtype type, struct content *content)
 {
     const struct zn_part *p = &v->plan->units.parts[part];
     const struct zn_span *span = &v->section->address[v->point];
-    uint64_t skipped = span->buffer == ZN_BUFFER_ADD ? 0 : offset_in_unit(v, part, width);
-    if (span->buffer < 0 || span->is_own || span->n_bytes != (uint64_t)p->n_elements * width || span->offset < skipped)
+    uint64_t skipped = span->buffer == ZN_BUFFER_ADD ? 0 : offset_in_unit(v, part, type);
+    if (span->buffer < 0 || span->is_own || span->n_bytes != zn_dtype_size(type, p->n_elements) || span->offset < skipped)
         return zn_fail(ZN_ERR_INTERNAL, "part %d has %lld elements and is bound to %llu bytes", part, (long long)p->n_elements,
                        span->buffer < 0 ? 0ull : (unsigned long long)span->n_bytes);
     *content = (struct content){p->unit, (int64_t)(span->offset - skipped)};
@@ -180,9 +180,9 @@ static zn_status acquire(struct verifier *v, int part)
     bool is_whole = placement_of(v)->parameters.form == ZN_WHOLE;
     struct content content;
     const struct zn_unit *unit = &v->plan->units.units[v->plan->units.parts[part].unit];
-    ZN_TRY(check_bound(v, part, zn_dtype_bytes(unit->type), &content));
+    ZN_TRY(check_bound(v, part, unit->type, &content));
     if (span->buffer != ZN_BUFFER_GATHERED && span->buffer != ZN_BUFFER_PERSISTENT &&
-        !(span->buffer == (unit->is_trained ? ZN_BUFFER_PARAMETERS : ZN_BUFFER_FROZEN) && is_whole))
+        !(span->buffer == (int)zn_buffer_of_values(unit) && is_whole))
         return zn_fail(ZN_ERR_INTERNAL, "part %d is not read from %s", part, v->plan->buffers[span->buffer].name);
     bool is_same = v->used.owner == content.owner && v->used.base == content.base && v->use.buffer == span->buffer;
     if (!is_same) {
@@ -199,7 +199,7 @@ static zn_status acquire(struct verifier *v, int part)
 static zn_status open_gradient(struct verifier *v, int part)
 {
     struct content content;
-    ZN_TRY(check_bound(v, part, sizeof(float), &content));
+    ZN_TRY(check_bound(v, part, ZN_F32, &content));
     v->open[part] = v->section->address[v->point];
     return order_access(&v->order, BY_COMPUTE, WRITES, &v->open[part], (struct content){-1, -1});
 }
@@ -207,7 +207,7 @@ static zn_status open_gradient(struct verifier *v, int part)
 static zn_status close_gradient(struct verifier *v, int part)
 {
     struct zn_span span = v->open[part];
-    uint64_t skipped = span.buffer == ZN_BUFFER_ADD ? 0 : offset_in_unit(v, part, sizeof(float));
+    uint64_t skipped = span.buffer == ZN_BUFFER_ADD ? 0 : offset_in_unit(v, part, ZN_F32);
     struct content content = {v->plan->units.parts[part].unit, (int64_t)(span.offset - skipped)};
     if (span.buffer < 0)
         return zn_fail(ZN_ERR_INTERNAL, "the gradient of part %d is not open", part);

@@ -36,7 +36,7 @@ zn_status cursor_open(zn_engine *e, int chunk, struct slot **cursor)
             ZN_TRY(narrow_values(states_device(e), x.copy, e->placement->type, x.param, e->pipeline.chunks[chunk].n));
     } else {
         size_t states = zn_swapped_most(e->placement, e->units);
-        size_t param = ZN_CHUNK_ELEMENTS * zn_passed_bytes(e->placement, e->units);
+        size_t param = zn_passed_bytes(e->placement, e->units);
         if (slot->states)
             ZN_TRY(zn_run_zero(states_device(e), &(struct zn_zero_args){.dst = slot->states, .n_bytes = (int64_t)states}));
         if (slot->param)

@@ -40,6 +40,12 @@ struct zn_range zn_engine_owned_range(const zn_engine *engine, const zn_param *p
 /* Not collective: sets the elements that this rank brings by the declaration. */
 zn_status zn_engine_init_param(zn_engine *engine, const zn_param *param, uint64_t seed);
 
+/* Not collective: whether this parameter is kept quantised (tensor/quantum.h), and setting the elements that this rank brings. `give`
+ * is asked for any elements of the parameter, some of them twice: what one is quantised to depends on all. */
+typedef zn_status (*zn_give_values)(void *self, const zn_param *param, int64_t first, float *values, int64_t n_elements);
+bool zn_engine_is_quantised(const zn_engine *engine, const zn_param *param);
+zn_status zn_engine_quantise_param(zn_engine *engine, const zn_param *param, zn_give_values give, void *self);
+
 /* Ends the filling: from now on every rank has what its stage keeps. */
 zn_status zn_engine_publish(zn_engine *engine);
 
@@ -71,7 +77,8 @@ static inline int64_t zn_state_values(int64_t n_elements, int64_t grain)
 }
 
 /* Not collective: writes or reads values of elements that this rank brings, in whatever tier they are; `first` and the number count
- * values. Writing a master sets the working parameter too; zn_engine_publish ends the writing. */
+ * values. Writing a master sets the working parameter too; zn_engine_publish ends the writing. A quantised parameter is not written
+ * so. */
 zn_status zn_engine_write_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,
                                 const float *values, int64_t n_values);
 zn_status zn_engine_read_state(zn_engine *engine, const zn_param *param, zn_state state, int64_t first,

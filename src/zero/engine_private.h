@@ -205,6 +205,21 @@ bool unit_has_state(const zn_engine *e, int unit, zn_state state);
 zn_status values_write(zn_device *device, zn_addr to, zn_dtype type, const float *values, int64_t n_values);
 zn_status values_read(zn_device *device, float *values, zn_addr from, zn_dtype type, int64_t n_values);
 
+/* ---- states.c, quantise.c ---- */
+
+/* fp32 values of a chunk for a while: ZN_CHUNK_ELEMENTS of them. */
+zn_addr wide_values(const zn_engine *e);
+
+/* Where the working values of a parameter that this rank brings are, to be changed by hand: those from `first` on, and of at most
+ * *n_elements how many follow each other there. */
+zn_status working_run(zn_engine *e, const zn_param *param, int64_t first, int64_t *n_elements, zn_addr *address);
+
+/* Elements first … first+n of a parameter by its declaration, in fp32. */
+zn_status fill_values(zn_device *device, const zn_param *param, uint64_t seed, int64_t first, int64_t n_elements, zn_addr to);
+
+/* Sets the elements of a quantised parameter that this rank brings by its declaration. */
+zn_status quantise_declared(zn_engine *e, const zn_param *param, uint64_t seed);
+
 /* ---- memory.c ---- */
 
 zn_status alloc_buffers(zn_engine *e);

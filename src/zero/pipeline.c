@@ -58,6 +58,14 @@ static void place_in_swap(zn_engine *e)
     }
 }
 
+static void list_chunks_of_class(zn_engine *e, zn_unit_class class)
+{
+    for (int u = 0; u < e->units->n_units; u++)
+        if (zn_unit_class_of(&e->units->units[u]) == class)
+            list_chunks_of_unit(e, u);
+}
+
+/* In the order of their elements. */
 static zn_status list_chunks(zn_engine *e)
 {
     int n = 0;
@@ -67,14 +75,11 @@ static zn_status list_chunks(zn_engine *e)
     e->pipeline.chunk_written = calloc((size_t)n + 1, 1);
     if (!e->pipeline.chunks || !e->pipeline.chunk_written)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the chunks of the optimizer");
-    for (int u = 0; u < e->units->n_units; u++)
-        if (is_trained(e, u))
-            list_chunks_of_unit(e, u);
+    list_chunks_of_class(e, ZN_UNIT_TRAINED);
     e->pipeline.n_trained = e->placement->trains ? e->pipeline.n_chunks : 0; /* adapters that are only read have no states */
     place_in_swap(e);
-    for (int u = 0; u < e->units->n_units; u++)
-        if (!is_trained(e, u))
-            list_chunks_of_unit(e, u);
+    list_chunks_of_class(e, ZN_UNIT_FROZEN);
+    list_chunks_of_class(e, ZN_UNIT_QUANTISED);
     return ZN_OK;
 }
 
@@ -97,7 +102,7 @@ static void place_slots(zn_engine *e)
     size_t n = ZN_CHUNK_ELEMENTS;
     size_t states = e->plan->cached < zn_own_total(e->placement, e->units) ? zn_swapped_most(e->placement, e->units) : 0;
     size_t grad = zn_is_swapped(&e->placement->gradients) ? n * sizeof(float) : 0;
-    size_t param = n * zn_passed_bytes(e->placement, e->units);
+    size_t param = zn_passed_bytes(e->placement, e->units);
     for (int s = 0; s < ZN_PIPELINE_BUFFERS; s++) {
         struct slot *slot = &e->pipeline.slots[s];
         zn_addr at = e->buffers[ZN_BUFFER_PIPELINE].base + (zn_addr)s * (states + grad + param);
@@ -219,14 +224,14 @@ static zn_status return_params(zn_engine *e, const struct chunk *c, struct slot 
 static zn_status transfer_param(zn_engine *e, int chunk, struct slot *slot, int kind, bool delayed)
 {
     const struct chunk *c = &e->pipeline.chunks[chunk];
-    size_t width = zn_dtype_bytes(type_of_chunk(e, chunk));
+    zn_dtype type = type_of_chunk(e, chunk);
     if (e->placement->returns_parameters)
         return kind == WRITE_PARAM && !delayed ? return_params(e, c, slot) : ZN_OK;
     if (!zn_is_swapped(&e->placement->parameters))
         return ZN_OK;
-    uint64_t at = delayed ? e->buffers[ZN_BUFFER_NEXT].swap_offset + (uint64_t)c->first * width
+    uint64_t at = delayed ? e->buffers[ZN_BUFFER_NEXT].swap_offset + zn_dtype_size(type, c->first)
                           : own_values_in_swap(e, c->unit, c->first - own_first(e, c->unit));
-    return transfer(e, slot, kind, at, slot->param, (size_t)c->n * width);
+    return transfer(e, slot, kind, at, slot->param, zn_dtype_size(type, c->n));
 }
 
 zn_status read_grad(zn_engine *e, int chunk, struct slot *slot, const struct update *update)

@@ -50,14 +50,14 @@ zn_addr own_values_at(const zn_engine *e, int unit, int64_t at)
     struct zn_span span = zn_span_of_own_values(p, e->units, u);
     if (p->states.form == ZN_WHOLE) /* every rank has all of it as its own */
         span.is_own = false;
-    return span_address(e, &span) + (zn_addr)at * zn_dtype_bytes(u->type);
+    return span_address(e, &span) + zn_dtype_size(u->type, at);
 }
 
 uint64_t own_values_in_swap(const zn_engine *e, int unit, int64_t at)
 {
     const struct zn_unit *u = &e->units->units[unit];
     struct zn_span span = zn_span_of_own_values(e->placement, e->units, u);
-    return span_in_swap(e, &span) + (uint64_t)at * zn_dtype_bytes(u->type);
+    return span_in_swap(e, &span) + zn_dtype_size(u->type, at);
 }
 
 zn_addr own_at(const zn_engine *e, zn_buffer_id buffer, size_t width, zn_form form, int unit, int64_t at)

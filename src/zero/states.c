@@ -93,24 +93,28 @@ static zn_device *device_of_run(const zn_engine *e, const struct run *run)
     return values_device(e, e->pipeline.chunks[run->chunk].unit);
 }
 
-/* Values that are kept in 16 bits alone. */
+/* Values that are kept in 16 bits alone, or quantised. */
 static bool is_narrow(const zn_engine *e, const struct run *run)
 {
     return e->units->units[e->pipeline.chunks[run->chunk].unit].type != ZN_F32 && !chunk_has_master(e, run->chunk);
 }
 
+zn_addr wide_values(const zn_engine *e)
+{
+    return e->buffers[e->buffers[ZN_BUFFER_WIDE].n_bytes > 0 ? ZN_BUFFER_WIDE : ZN_BUFFER_STAGING].base;
+}
+
 /* Where the fp32 values of a run are: in their place, or for a while in a buffer. */
 static zn_addr wide_at(const zn_engine *e, const struct operands *x, zn_state state, const struct run *run)
 {
-    const struct zn_buffer *wide = &e->buffers[e->buffers[ZN_BUFFER_WIDE].n_bytes > 0 ? ZN_BUFFER_WIDE : ZN_BUFFER_STAGING];
-    return is_narrow(e, run) ? wide->base : state_at(e, x, state, run->at);
+    return is_narrow(e, run) ? wide_values(e) : state_at(e, x, state, run->at);
 }
 
 /* The working values of a run, where they are apart from the fp32 ones, or 0. */
 static zn_addr working_at(const zn_engine *e, const struct operands *x, const struct run *run, zn_dtype *type)
 {
     *type = e->units->units[e->pipeline.chunks[run->chunk].unit].type;
-    return x->copy ? x->copy + (zn_addr)run->at * zn_dtype_bytes(*type) : 0;
+    return x->copy ? x->copy + zn_dtype_size(*type, run->at) : 0;
 }
 
 /* The working values follow their masters. */
@@ -130,6 +134,12 @@ static zn_status widen(zn_engine *e, const struct operands *x, const struct run 
     zn_addr working = working_at(e, x, run, &type);
     if (!is_narrow(e, run))
         return ZN_OK;
+    if (zn_dtype_is_quantised(type))
+        return zn_run_dequantise(device_of_run(e, run), &(struct zn_dequantise_args){.dst = wide_values(e),
+                                                                                     .src = x->copy,
+                                                                                     .type = type,
+                                                                                     .first = run->at,
+                                                                                     .n_elements = run->n});
     return zn_run_cast(device_of_run(e, run), &(struct zn_cast_args){.dst = wide_at(e, x, ZN_STATE_MASTER, run),
                                                                      .src = working,
                                                                      .dst_type = ZN_F32,
@@ -154,6 +164,8 @@ static zn_status write_held(zn_engine *e, const zn_param *p, zn_state state, int
 {
     int64_t grain = zn_engine_state_grain(e, state);
     struct zn_range left = elements_of(p, first, n_values, grain);
+    if (zn_engine_is_quantised(e, p))
+        return zn_fail(ZN_ERR_INTERNAL, "'%s' is quantised: its values are not written one by one", p->name);
     while (left.n > 0) {
         const struct zn_part *part = zn_units_element(e->units, p, left.first);
         struct zn_range own = own_range(e, part);
@@ -227,33 +239,46 @@ zn_status zn_engine_read_state(zn_engine *e, const zn_param *p, zn_state state, 
     return zn_is_sliced(p) ? ZN_OK : read_held(e, p, state, first, values, n_values);
 }
 
+zn_status working_run(zn_engine *e, const zn_param *p, int64_t first, int64_t *n_elements, zn_addr *address)
+{
+    const struct zn_part *part = zn_units_element(e->units, p, first);
+    struct zn_range own = own_range(e, part);
+    int64_t n = part->first + own.first + own.n - first;
+    struct run run = run_at(e, own_place(e, part, first - part->first), *n_elements < n ? *n_elements : n);
+    struct operands x;
+    zn_dtype type;
+    ZN_TRY(reach(e, run.chunk, ZN_STATE_MASTER, &x, true));
+    *address = working_at(e, &x, &run, &type);
+    *n_elements = run.n;
+    return ZN_OK;
+}
+
+zn_status fill_values(zn_device *device, const zn_param *p, uint64_t seed, int64_t first, int64_t n, zn_addr to)
+{
+    uint64_t key = zn_random_key(seed, p->name);
+    if (p->init == ZN_INIT_NORMAL)
+        return zn_run_fill_normal(device, &(struct zn_fill_normal_args){
+                                              .dst = to, .first = first, .n_elements = n, .key = key, .stddev = p->spread});
+    if (p->init == ZN_INIT_UNIFORM)
+        return zn_run_fill_uniform(device, &(struct zn_fill_uniform_args){
+                                               .dst = to, .first = first, .n_elements = n, .key = key, .bound = p->spread});
+    return zn_run_fill(device,
+                       &(struct zn_fill_args){.dst = to, .n_elements = n, .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f});
+}
+
 /* Elements first … first+n of a parameter, in one run, by its declaration. */
 static zn_status init_run(zn_engine *e, const zn_param *p, int64_t first, const struct run *run, uint64_t seed)
 {
     struct operands x;
     ZN_TRY(reach(e, run->chunk, ZN_STATE_MASTER, &x, true));
-    zn_addr at = wide_at(e, &x, ZN_STATE_MASTER, run);
-    zn_device *device = device_of_run(e, run);
-    if (p->init == ZN_INIT_NORMAL)
-        ZN_TRY(zn_run_fill_normal(device, &(struct zn_fill_normal_args){.dst = at,
-                                                                        .first = first,
-                                                                        .n_elements = run->n,
-                                                                        .key = zn_random_key(seed, p->name),
-                                                                        .stddev = p->spread}));
-    else if (p->init == ZN_INIT_UNIFORM)
-        ZN_TRY(zn_run_fill_uniform(device, &(struct zn_fill_uniform_args){.dst = at,
-                                                                          .first = first,
-                                                                          .n_elements = run->n,
-                                                                          .key = zn_random_key(seed, p->name),
-                                                                          .bound = p->spread}));
-    else
-        ZN_TRY(zn_run_fill(device, &(struct zn_fill_args){
-                                       .dst = at, .n_elements = run->n, .value = p->init == ZN_INIT_ONES ? 1.0f : 0.0f}));
+    ZN_TRY(fill_values(device_of_run(e, run), p, seed, first, run->n, wide_at(e, &x, ZN_STATE_MASTER, run)));
     return narrow(e, &x, run);
 }
 
 zn_status zn_engine_init_param(zn_engine *e, const zn_param *p, uint64_t seed)
 {
+    if (zn_engine_is_quantised(e, p))
+        return quantise_declared(e, p, seed);
     for (struct zn_range r = zn_engine_owned_range(e, p, 0); r.n > 0; r = zn_engine_owned_range(e, p, r.first + r.n)) {
         int64_t held = zn_param_held(p, r.first);
         for (int64_t at = 0; at < r.n;) {

@@ -36,6 +36,9 @@ struct lab_param {
     float *values, *gradient, *slot;
     int n_uses;
     bool is_open, is_frozen;
+    unsigned char *quanta; /* what is kept in the place of the values, or NULL */
+    zn_dtype type;
+    int64_t tile_rows; /* 0: it is whole */
 };
 
 struct lab {
@@ -72,9 +75,22 @@ struct lab_plan {
 static inline zn_status lab_acquire(void *self, const zn_param *param, int64_t row, zn_addr *address)
 {
     struct lab *lab = self;
-    assert_int_equal(row, 0);
-    *address = (zn_addr)(uintptr_t)lab->params[param->index].values;
+    const struct lab_param *p = &lab->params[param->index];
+    int64_t first = row * (param->n_elements / param->dims[0]);
+    assert_true(row == 0 || p->tile_rows > 0);
+    *address = p->quanta ? (zn_addr)(uintptr_t)p->quanta + zn_dtype_size(p->type, first) : (zn_addr)(uintptr_t)(p->values + first);
     return ZN_OK;
+}
+
+static inline zn_dtype lab_type(void *self, const zn_param *param)
+{
+    return ((const struct lab *)self)->params[param->index].type;
+}
+
+static inline int64_t lab_tile_rows(void *self, const zn_param *param)
+{
+    int64_t rows = ((const struct lab *)self)->params[param->index].tile_rows;
+    return rows ? rows : param->dims[0];
 }
 
 /* The first use writes in place, a further one to the slot: each must overwrite what is there. */
@@ -110,7 +126,9 @@ static inline zn_addr lab_constant(void *self, const zn_constant *constant)
     return (zn_addr)(uintptr_t)constant->values;
 }
 
-static const struct zn_param_hooks lab_hooks = {.acquire = lab_acquire,
+static const struct zn_param_hooks lab_hooks = {.tile_rows = lab_tile_rows,
+                                                .type = lab_type,
+                                                .acquire = lab_acquire,
                                                 .open_gradient = lab_open_gradient,
                                                 .close_gradient = lab_close_gradient,
                                                 .constant = lab_constant};
@@ -150,6 +168,7 @@ static inline void lab_destroy(struct lab *lab)
         free(lab->params[i].values);
         free(lab->params[i].gradient);
         free(lab->params[i].slot);
+        free(lab->params[i].quanta);
     }
     free(lab->coefficients);
     free(lab->output);

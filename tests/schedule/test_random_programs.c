@@ -20,7 +20,7 @@ struct drawn {
     int n_ranks;
     bool tied;      /* the last segment uses the first parameter, too */
     int unused[2];  /* parameters that no operator writes a gradient of */
-    bool frozen[MAX_PARAMS];
+    bool frozen[MAX_PARAMS], quantised[MAX_PARAMS];
 };
 
 static int below(struct drawn *d, int n)
@@ -86,6 +86,10 @@ static void draw_options(struct drawn *d)
         d->frozen[i] = below(d, 3) == 0;
     o->frozen = o->trains && below(d, 2) ? d->frozen : NULL;
     o->frozen_type = below(d, 2) ? ZN_BF16 : ZN_F32;
+    for (int i = 0; i < MAX_PARAMS; i++)
+        d->quantised[i] = below(d, 2);
+    o->quantised = !o->is_discrete && below(d, 2) ? d->quantised : NULL;
+    o->quantised_type = below(d, 2) ? ZN_NF4 : ZN_INT8;
 }
 
 static int n_tiles(const zn_units *units, const zn_param *p)

@@ -179,6 +179,41 @@ static void matrices_that_are_updated_whole_are_units_of_their_own(void **state)
     zn_units_fini(&units);
 }
 
+/* Quantised ones come last, joined with the others of their segment; they and their partitions and tiles are whole quanta. */
+static void quantised_parameters_are_units_of_their_own(void **state)
+{
+    (void)state;
+    static const bool frozen[] = {false, true, true, true, true}, quantised[] = {false, false, true, false, true};
+    static const zn_dtype types[] = {ZN_INT8, ZN_NF4};
+    for (int t = 0; t < 2; t++) {
+        int64_t multiple = types[t] == ZN_NF4 ? 131072 : 65536; /* elements in whole pages */
+        struct written_model m;
+        zn_units units;
+        write_model(&m, "a 1024, b 2048, c 3072x41 | d 1024, e 10x7");
+        struct zn_units_options o = {.type = ZN_F32, .n_ranks = 3, .frozen_type = ZN_BF16, .frozen = frozen, .quantised = quantised,
+                                     .quantised_type = types[t]};
+        assert_int_equal(zn_units_init(&units, &m.list, &o), ZN_OK);
+        assert_int_equal(units.n_units, 5);
+        assert_int_equal(units.n_plain, units.units[3].first + units.units[3].n_elements);
+        assert_int_equal(units.units[2].first, units.n_plain);
+        assert_int_equal(units.units[4].first, units.n_plain + units.units[2].n_elements);
+        assert_int_equal(units.n_elements, units.units[4].first + units.units[4].n_elements);
+        for (int u = 0; u < 5; u++) {
+            assert_int_equal(zn_units_joined(&units, u), u < 3 ? 0 : 3);
+            assert_int_equal(zn_dtype_size(units.units[u].type, units.units[u].partition) % ZN_PARTITION_ALIGNMENT, 0);
+        }
+        assert_int_equal(units.units[4].partition, multiple);
+        assert_int_equal(units.units[2].type, types[t]);
+        zn_units_fini(&units);
+        o.tile_bytes = 1;
+        assert_int_equal(zn_units_init(&units, &m.list, &o), ZN_OK);
+        assert_int_equal(units.tile_rows[2], 1024);
+        for (int i = 0; i < units.n_parts; i++)
+            assert_int_equal(units.parts[i].first % ZN_QUANTUM + units.parts[i].place % ZN_QUANTUM, 0);
+        zn_units_fini(&units);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +225,7 @@ int main(void)
         cmocka_unit_test(units_are_in_the_order_of_segments),
         cmocka_unit_test(frozen_parameters_are_units_of_their_own),
         cmocka_unit_test(matrices_that_are_updated_whole_are_units_of_their_own),
+        cmocka_unit_test(quantised_parameters_are_units_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
