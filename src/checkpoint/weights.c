@@ -116,7 +116,21 @@ zn_status zn_weights_type(const zn_model *model, const zn_model_files *files, co
     return ZN_OK;
 }
 
-/* Only the bytes this rank brings are read. */
+/* Values that have no finite scale are not quantised. */
+static zn_status give_values(void *self, const zn_param *p, int64_t first, float *values, int64_t n)
+{
+    const struct zn_model_tensor *from = self;
+    bool are_finite = true;
+    ZN_TRY(zn_st_read_f32(from->file, from->tensor, first, n, values));
+    for (int64_t i = 0; i < n; i++)
+        are_finite &= values[i] - values[i] == 0;
+    if (!are_finite)
+        return zn_fail(ZN_ERR_INPUT, "%s: '%s' has a value that is not finite: --base-quantize cannot take it", zn_st_path(from->file),
+                       p->name);
+    return ZN_OK;
+}
+
+/* Only the bytes this rank brings are read; of a quantised parameter all, for their mean. */
 zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_model_files *files,
                           const struct zn_weights_style *style, void (*progress)(void *self, int64_t done, int64_t total),
                           void *self)
@@ -133,7 +147,10 @@ zn_status zn_weights_load(zn_engine *engine, const zn_model *model, const zn_mod
             continue;
         status = zn_model_files_get(files, folder_name(model, p, style->without_prefix), p->ndim, zn_param_shape(p),
                                     &found);
-        struct zn_range range = zn_engine_owned_range(engine, p, 0);
+        bool is_quantised = zn_engine_is_quantised(engine, p);
+        struct zn_range range = is_quantised ? (struct zn_range){0} : zn_engine_owned_range(engine, p, 0);
+        if (is_quantised && status == ZN_OK)
+            status = zn_engine_quantise_param(engine, p, give_values, &found);
         while (range.n > 0 && status == ZN_OK) {
             int64_t n = range.n < PIECE ? range.n : PIECE;
             status = zn_st_read_f32(found.file, found.tensor, range.first, n, piece);

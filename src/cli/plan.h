@@ -17,6 +17,7 @@ struct plan_flags {
     size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
     const char *delayed_update;
     int64_t lora_rank; /* 0: no adapters */
+    const char *base_quantize;
     struct zn_words lora_targets;
     bool in_backward, largest, simulate, json, program, partition_activations;
 };
@@ -29,6 +30,7 @@ struct plan {
     struct zn_choices choices;
     zn_model *model;
     bool *is_base; /* with adapters, by parameter index: it is none of theirs */
+    bool *is_quantised; /* NULL: none is */
     bool has_shape; /* the model is no folder's */
     struct zn_shape shape;
     struct zn_prediction prediction;

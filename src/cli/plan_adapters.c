@@ -1,5 +1,6 @@
 /* Adapters of a plan. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/plan.h"
 #include "models/adapter.h"
@@ -8,6 +9,8 @@ zn_status plan_check_adapters(const struct plan_flags *f, const struct zn_option
 {
     if (f->lora_rank == 0 && zn_options_given(given, "--lora-targets"))
         return zn_fail(ZN_ERR_USAGE, "--lora-targets needs --lora-rank");
+    if (f->lora_rank == 0 && strcmp(f->base_quantize, "none") != 0)
+        return zn_fail(ZN_ERR_USAGE, "--base-quantize %s needs --lora-rank: only a frozen base is quantised", f->base_quantize);
     if (f->lora_rank > 0 && f->largest)
         return zn_fail(ZN_ERR_USAGE, "--lora-rank with --largest: not in this build");
     return ZN_OK;
@@ -32,5 +35,10 @@ zn_status plan_add_adapters(struct plan *p, zn_dtype base_type)
     e->frozen = p->is_base;
     e->frozen_type = base_type;
     e->trains_fp32 = true;
+    if (strcmp(f->base_quantize, "none") == 0)
+        return ZN_OK;
+    e->quantised_type = strcmp(f->base_quantize, "int8") == 0 ? ZN_INT8 : ZN_NF4;
+    ZN_TRY(zn_model_list_matrices(p->model, &p->is_quantised));
+    e->quantised = p->is_quantised;
     return ZN_OK;
 }

@@ -60,6 +60,8 @@ static void add_flags(zn_text *t, const struct plan *p, const char *separator)
     if (p->flags->lora_rank > 0)
         zn_text_add(t, ",%s\"lora-rank\":%lld", separator, (long long)p->flags->lora_rank);
     add_targets(t, &p->flags->lora_targets, separator);
+    if (e->quantised)
+        zn_text_add(t, ",%s\"base-quantize\":\"%s\"", separator, p->flags->base_quantize);
     if (p->setup.memory_limit)
         zn_text_add(t, ",%s\"memory-limit\":%zu", separator, p->setup.memory_limit);
 }

@@ -324,4 +324,5 @@ void plan_fini(struct plan *p)
     zn_prediction_fini(&p->prediction);
     zn_model_destroy(p->model);
     free(p->is_base);
+    free(p->is_quantised);
 }

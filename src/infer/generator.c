@@ -146,6 +146,7 @@ static zn_status open_inputs(zn_generator *g)
     const struct zn_settings *o = &g->settings;
     ZN_TRY(zn_run_find_model(&g->run, &g->settings.model));
     ZN_TRY(zn_run_open_adapter(&g->run, g->settings.adapter));
+    zn_run_set_quantised(&g->run, o->base_quantize);
     ZN_TRY(open_folder(g));
     ZN_TRY(zn_run_measure(&g->run, (int)o->threads, o->memory_limit));
     ZN_TRY(zn_run_open_device(&g->run, o));

@@ -119,6 +119,20 @@ static void sum_memory(const struct zn_plan_setup *s, struct zn_prediction *p)
     judge_memory(s, p);
 }
 
+/* Of all parameters as they are kept. */
+static double parameter_bytes(const struct zn_plan_setup *s)
+{
+    const struct zn_engine_options *o = &s->engine;
+    const zn_module *m = s->model->module;
+    double n_bytes = 0;
+    for (int i = 0; i < m->n_params; i++) {
+        bool is_frozen = o->frozen && o->frozen[i], is_quantised = o->quantised && o->quantised[i];
+        n_bytes += (double)zn_dtype_size(is_quantised ? o->quantised_type : is_frozen ? o->frozen_type : o->type,
+                                         m->params[i].n_elements);
+    }
+    return n_bytes;
+}
+
 /* Parameters and optimizer states are only part of what there is. */
 bool zn_plan_may_fit(const struct zn_plan_setup *s)
 {
@@ -128,7 +142,7 @@ bool zn_plan_may_fit(const struct zn_plan_setup *s)
     bool by_matrix = zn_optimizer_is_by_matrix(o->optimizer); /* what its matrices have is the least */
     double states = o->optimizer ? (double)zn_optimizer_bytes(o->optimizer, by_matrix, ZN_SUM_ELEMENTS) / ZN_SUM_ELEMENTS : 0;
     struct zn_prediction least = {.reserved = reserved(s)};
-    least.tier[o->offload.parameters] += (size_t)((o->stage == 3 ? n_sharded : n) * (double)zn_dtype_bytes(o->type));
+    least.tier[o->offload.parameters] += (size_t)(parameter_bytes(s) / (o->stage == 3 ? s->n_ranks : 1));
     if (o->trains && !o->frozen)
         least.tier[o->offload.optimizer] += (size_t)((o->stage >= 1 ? n_sharded : n) * (master + states));
     zn_plan_limits(s, least.limit);

@@ -62,14 +62,26 @@ zn_status zn_run_resolve_adapters(struct zn_run *run, struct zn_settings *o)
                                             .is_rank_stabilised = o->lora_rs,
                                             .targets = o->lora_targets.word,
                                             .n_targets = o->lora_targets.n};
+    } else if (strcmp(o->base_quantize, "none") != 0) {
+        return zn_fail(ZN_ERR_USAGE, "--base-quantize %s needs --lora-rank or --adapter: only a frozen base is quantised",
+                       o->base_quantize);
     } else {
         return ZN_OK;
     }
+    zn_run_set_quantised(run, o->base_quantize);
     ZN_CHOOSE(o, lora_rank, lora->rank);
     ZN_CHOOSE(o, lora_alpha, lora->alpha);
     ZN_CHOOSE(o, lora_rs, lora->is_rank_stabilised);
     run->record.base_name = o->model;
     return ZN_OK;
+}
+
+void zn_run_set_quantised(struct zn_run *run, const char *base_quantize)
+{
+    static const zn_dtype types[] = {ZN_INT8, ZN_NF4};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(base_quantize, zn_dtype_name(types[i])) == 0)
+            run->quantised_type = types[i];
 }
 
 /* ---- The model ---- */
@@ -94,6 +106,11 @@ zn_status zn_run_make_model(struct zn_run *run, int64_t seq_len, zn_model **mode
     zn_status status = zn_run_has_adapters(run) ? zn_model_add_adapters(made, &run->record.options) : ZN_OK;
     if (status == ZN_OK && zn_run_has_adapters(run))
         status = mark_base(run, made);
+    if (status == ZN_OK && zn_dtype_is_quantised(run->quantised_type)) {
+        free(run->is_quantised);
+        run->is_quantised = NULL;
+        status = zn_model_list_matrices(made, &run->is_quantised);
+    }
     if (status != ZN_OK) {
         zn_model_destroy(made);
         return status;
@@ -120,6 +137,12 @@ void zn_run_freeze_base(const struct zn_run *run, struct zn_engine_options *engi
     engine->frozen = run->is_base;
     engine->frozen_type = type;
     engine->trains_fp32 = true;
+}
+
+void zn_run_quantise_base(const struct zn_run *run, struct zn_engine_options *engine)
+{
+    engine->quantised = run->is_quantised;
+    engine->quantised_type = run->quantised_type;
 }
 
 zn_status zn_run_fill_adapters(struct zn_run *run, uint64_t seed)

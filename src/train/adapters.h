@@ -14,6 +14,9 @@ zn_status zn_run_open_adapter(struct zn_run *run, const char *folder);
 /* Before the model is made: the adapters that the settings of training ask for, and those settings with what they come to. */
 zn_status zn_run_resolve_adapters(struct zn_run *run, struct zn_settings *settings);
 
+/* Before the model is made: what --base-quantize says. */
+void zn_run_set_quantised(struct zn_run *run, const char *base_quantize);
+
 /* Makes the model of run->config with its adapters. The caller destroys it. */
 zn_status zn_run_make_model(struct zn_run *run, int64_t seq_len, zn_model **model);
 
@@ -23,6 +26,9 @@ zn_status zn_run_check_adapters(struct zn_run *run, uint64_t seed);
 
 /* The engine keeps the base in `type` and trains, if it trains, the adapters in fp32. Without adapters it does nothing. */
 void zn_run_freeze_base(const struct zn_run *run, struct zn_engine_options *engine, zn_dtype type);
+
+/* The engine keeps the base's matrices quantised, where the run says so. After zn_run_freeze_base. */
+void zn_run_quantise_base(const struct zn_run *run, struct zn_engine_options *engine);
 
 /* Fills the adapters: from the PEFT folder, or anew. Not collective; blocks. */
 zn_status zn_run_fill_adapters(struct zn_run *run, uint64_t seed);

@@ -166,6 +166,7 @@ static zn_status open_inputs(struct evaluation *e)
     e->run.byte_tokenizer = o->byte_tokenizer;
     e->engine = (struct zn_engine_options){.micro_batch = o->micro_batch, .seq_len = o->seq_len};
     ZN_TRY(zn_run_open_adapter(&e->run, o->adapter));
+    zn_run_set_quantised(&e->run, o->base_quantize);
     ZN_TRY(zn_run_open_model(&e->run, o->model, false, &e->engine.seq_len));
     ZN_TRY(zn_run_check_adapters(&e->run, 0));
     ZN_TRY(zn_run_measure(&e->run, (int)o->threads, o->memory_limit));

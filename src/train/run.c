@@ -48,6 +48,7 @@ void zn_run_fini(struct zn_run *run)
     zn_model_files_close(run->files);
     zn_peft_close(run->adapter);
     free(run->is_base);
+    free(run->is_quantised);
     zn_model_destroy(run->model);
     zn_json_destroy(run->config);
     zn_hub_files_close(run->hub);
@@ -319,6 +320,7 @@ static zn_status plan_parameters(struct zn_run *run, struct zn_engine_options *o
     ZN_TRY(zn_parse_tier("--offload-param", offload_param, &tier));
     ZN_TRY(zn_weights_type(run->model, run->files, &run->style, &options->type));
     zn_run_freeze_base(run, options, options->type);
+    zn_run_quantise_base(run, options);
     options->accumulate = 1;
     options->delay_after = -1;
     options->persist_bytes = ZN_PERSIST_BELOW;

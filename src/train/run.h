@@ -48,6 +48,8 @@ struct zn_run {
     zn_peft *adapter; /* the PEFT folder that its adapters come from; NULL: none, or they are new */
     struct zn_adapter_record record; /* of its adapters; rank 0: the model has none */
     bool *is_base; /* with adapters, by parameter index: it is none of theirs */
+    zn_dtype quantised_type; /* of the base's matrices; fp32: they keep their type */
+    bool *is_quantised;      /* by parameter index; NULL: none is */
     const zn_checkpoint *checkpoint; /* where it goes on from; NULL: at the beginning. Borrowed */
     struct zn_weights_style style;
     bool byte_tokenizer; /* text as bytes where the folder has no tokenizer */

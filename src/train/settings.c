@@ -30,6 +30,7 @@ static zn_status resolve_types(struct training *t)
     ZN_CHOOSE(o, precision, zn_dtype_name(t->engine.type));
     t->engine.frozen_type = o->from_scratch ? t->engine.type : t->run.style.dtype;
     zn_run_freeze_base(&t->run, &t->engine, t->engine.frozen_type);
+    zn_run_quantise_base(&t->run, &t->engine);
     if (zn_run_has_adapters(&t->run))
         t->run.style.dtype = ZN_F32;
     if (ZN_GIVEN(o, output_dtype))
