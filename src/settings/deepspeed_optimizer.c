@@ -107,8 +107,9 @@ static zn_status scheduler_has_lr(const struct deepspeed *d, bool *has)
 }
 
 /* Muon's two parts have one rate here. */
-static zn_status check_muon(const struct deepspeed *d, zn_json *params)
+static zn_status read_muon(const struct deepspeed *d, zn_json *params)
 {
+    const char *eps = "optimizer.params.eps";
     static const char *const members[] = {"muon_lr", "adam_lr"};
     static const char *const paths[] = {"optimizer.params.muon_lr", "optimizer.params.adam_lr"};
     double lr = 0, other = 0;
@@ -119,7 +120,11 @@ static zn_status check_muon(const struct deepspeed *d, zn_json *params)
         if (has_other && (!has_lr || other != lr))
             return deepspeed_fail(d, paths[i], "is not lr: one rate is for both parts");
     }
-    return ZN_OK;
+    ZN_TRY(deepspeed_give_text(d, "optimizer.type", "muon-scale", "original"));
+    if (params && zn_json_has(params, "eps"))
+        return ZN_OK;
+    ZN_TRY(deepspeed_give_number(d, eps, "eps", 1e-10));
+    return deepspeed_note(d, eps, "is not there: 1e-10, DeepSpeed's default");
 }
 
 static zn_status read_lr(const struct deepspeed *d, zn_json *params, const struct optimizer_type *type)
@@ -147,10 +152,11 @@ static zn_status read_betas(const struct deepspeed *d, zn_json *params, const st
     zn_json *betas;
     double beta[2];
     if (!params || !zn_json_has(params, "betas")) {
-        if (strcmp(type->type, "Lion") != 0)
+        double beta2 = strcmp(type->type, "Lion") == 0 ? 0.999 : strcmp(type->type, "Muon") == 0 ? 0.95 : 0;
+        if (beta2 == 0)
             return ZN_OK;
-        ZN_TRY(deepspeed_give_number(d, path, "beta2", 0.999));
-        return deepspeed_note(d, path, "is not there: 0.9 and 0.999, DeepSpeed's default");
+        ZN_TRY(deepspeed_give_number(d, path, "beta2", beta2));
+        return deepspeed_note(d, path, "is not there: 0.9 and %g, DeepSpeed's default", beta2);
     }
     if (deepspeed_is_auto(params, "betas")) {
         ZN_TRY(deepspeed_note_auto(d, path, "beta1"));
@@ -192,10 +198,8 @@ zn_status deepspeed_read_optimizer(const struct deepspeed *d)
         return ZN_OK;
     const struct optimizer_type *type = find_optimizer(optimizer.type);
     ZN_TRY(read_name(d, optimizer.params, type));
-    if (strcmp(type->type, "Muon") == 0) {
-        ZN_TRY(check_muon(d, optimizer.params));
-        ZN_TRY(deepspeed_give_text(d, "optimizer.type", "muon-scale", "original"));
-    }
+    if (strcmp(type->type, "Muon") == 0)
+        ZN_TRY(read_muon(d, optimizer.params));
     ZN_TRY(get_number(optimizer.params, "weight_decay", &has_decay, &decay));
     if (decay != 0)
         ZN_TRY(deepspeed_note(d, "optimizer.params.weight_decay", "is on parameters of two or more dimensions"));

@@ -96,6 +96,8 @@ fits "$data/qwen3" 1 --seq-len 16 --micro-batch 1 --precision bf16 --optimizer-i
 fits "$data/gpt2" 1 --seq-len 16 --micro-batch 1 --optimizer sgd --delayed-update=1 --recompute on
 fits "$data/gpt2" 2 --seq-len 16 --stage 3 --persist-below 0 --prefetch-bytes 8KiB --accumulate 2 --micro-batch 1
 fits "$data/gpt2" 2 --seq-len 16 --stage 1 --reduce every --accumulate 2 --micro-batch 1 --offload-optimizer cpu
+fits "$data/gpt2" 1 --seq-len 16 --micro-batch 1 --optimizer muon --offload-optimizer nvme --precision bf16
+fits "$data/gpt2" 3 --seq-len 16 --micro-batch 1 --optimizer muon --stage 2
 
 # Chosen by the search itself, from limits that leave less and less.
 mkdir wide

@@ -1,5 +1,5 @@
 #!/bin/bash
-# `zinc train --config ds_config.json`: five files as DeepSpeed's and Accelerate's documentation has them come to these settings, the
+# `zinc train --config ds_config.json`: six files as DeepSpeed's and Accelerate's documentation has them come to these settings, the
 # command line stands above them, keys without effect are named with their place, and what is not understood is refused.
 # test_deepspeed.sh ZINC SOURCE BUILD
 set -u
@@ -137,6 +137,21 @@ notes auto.json 'line 20, column 13: scheduler.params.warmup_max_lr: "auto": --l
 notes auto.json 'line 13, column 51: optimizer.params.eps: "auto": --eps, by default 1e-8'
 notes auto.json 'line 10, column 14: bf16.enabled: "auto": --precision, by default bf16 if the folder is 16-bit, else fp32'
 
+comes_to muon.json <<'TABLE'
+global-batch: 1
+micro-batch: 1
+optimizer: muon
+lr: 0.02
+beta2: 0.95
+eps: 1e-10
+momentum: 0.9
+muon-scale: original
+clip: 0
+precision: fp32
+TABLE
+notes muon.json "optimizer.params.betas: is not there: 0.9 and 0.95, DeepSpeed's default"
+notes muon.json "optimizer.params.eps: is not there: 1e-10, DeepSpeed's default"
+
 # ---- The command line stands above the file ----
 for words in '--lr 0.5' '--stage 0' '--precision fp32' '--warmup-type linear' '--optimizer sgd' '--clip 3'; do
     read -r flag value <<<"$words"
@@ -178,6 +193,7 @@ refused '{"optimizer": {"type": "Lamb", "params": {"max_coeff": 1}}}' "$at 16: o
 refused '{"optimizer": {"type": "Adam", "params": {"lr": 1, "amsgrad": true}}}' "$at 52: optimizer.params.amsgrad: AMSGrad is not in"
 refused '{"optimizer": {"type": "Adam", "params": {"lr": 1, "betas": [0.9]}}}' "$at 52: optimizer.params.betas: is a list of two"
 refused '{"optimizer": {"type": "Adam", "params": {"lr": 1, "betas": [0.9, 1]}}}' "$at 52: optimizer.params.betas: 1 is not in [0, 1)"
+refused '{"optimizer": {"type": "Muon", "params": {"lr": 1, "adam_lr": 2}}}' "$at 52: optimizer.params.adam_lr: is not lr: one rate is for both"
 for type in OneCycle LRRangeTest; do
     refused "{\"scheduler\": {\"type\": \"$type\", \"params\": {\"cycle_min_lr\": 1}}}" "$at 16: scheduler.type: $type: not in this build"
 done

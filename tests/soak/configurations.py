@@ -35,7 +35,7 @@ def draw_base(seed, number, flags, steps=None):
         "precision": pick(rng, {"fp32": 4, "bf16": 4, "fp16": 2}),
         "seed": rng.randint(1, 99),
         "optimizer": pick(rng, {"adamw": 6, "adam": 2, "sgd": 2, "sgd-momentum": 2, "lion": 1, "adagrad": 1,
-                                "adamw8bit": 2, "adamw-bf16": 1}),
+                                "adamw8bit": 2, "adamw-bf16": 1, "muon": 2}),
         "clip": pick(rng, {"1.0": 4, "0.05": 2, "0": 3}),
         "steps": steps or rng.randint(3, 5),
         "lr_schedule": pick(rng, {"constant": 3, "linear": 1, "cosine": 2}),
@@ -48,6 +48,8 @@ def draw_base(seed, number, flags, steps=None):
         "packing": None,
         "reduce": None,
     }
+    if base["optimizer"] == "muon":  # refuses it
+        base["delayed"] = None
     if base["accumulate"] > 1:
         base["reduce"] = rng.choice(("every", "last"))
     if base["data"] in ("chat", "prompts", "mixed"):
@@ -97,7 +99,7 @@ def draw_places(rng, base, words):
     last = base["reduce"] == "last"
     schedule = pick(rng, {"horizontal": 5, "vertical": 3 if base["reduce"] != "every" else 0, "auto": 2})
     stage = rng.choice((0, 1) if last and schedule == "horizontal" else (0, 1, 2, 3, 3))
-    in_backward = (base["clip"] == "0" and base["precision"] != "fp16" and base["delayed"] is None and
+    in_backward = (base["clip"] == "0" and base["precision"] != "fp16" and base["delayed"] is None and base["optimizer"] != "muon" and
                    rng.random() < 0.5)
     if in_backward and base["ranks"] > 1:
         stage = max(stage, 1)
