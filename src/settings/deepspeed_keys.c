@@ -205,7 +205,7 @@ static const struct deepspeed_key keys[] = {
     REFUSED("quantize_training", NOT_BUILT),
     REFUSED("hybrid_engine", NOT_BUILT),
     REFUSED("pipeline", NOT_BUILT),
-    REFUSED("tensor_parallel", NOT_BUILT),
+    REFUSED("tensor_parallel", "give --tensor-parallel on the command line"),
     UNLESS("1", "sequence_parallel_size", NOT_BUILT),
     REFUSED("moe", NOT_BUILT),
 };

@@ -225,9 +225,11 @@ zn_status quantise_declared(zn_engine *e, const zn_param *param, uint64_t seed);
 zn_status alloc_buffers(zn_engine *e);
 void free_buffers(zn_engine *e);
 
-/* ---- executor.c ---- */
+/* ---- hooks.c ---- */
 
 extern const struct zn_param_hooks zn_engine_hooks;
+
+/* ---- executor.c ---- */
 
 zn_status executor_init(zn_engine *e);
 void executor_fini(zn_engine *e); /* waits for what is under way */
@@ -235,6 +237,9 @@ void executor_fini(zn_engine *e); /* waits for what is under way */
 /* Goes to the first point of a section; runs what it has after its last. */
 zn_status executor_start(zn_engine *e, zn_section_id id);
 zn_status executor_end(zn_engine *e);
+
+/* Instructions of the present section. */
+zn_status executor_run_range(zn_engine *e, int first, int end);
 
 /* Runs a section that has no points. */
 zn_status executor_run(zn_engine *e, zn_section_id id);
