@@ -55,7 +55,7 @@ for (const page of ["one.html", "runs.html"]) for (const width of [390, 1280]) {
 PAGE
 # look SCHEME: 0 dark, 1 light
 look() {
-    timeout 100 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --allow-file-access-from-files \
+    timeout 800 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --allow-file-access-from-files \
         --blink-settings=preferredColorScheme="$1" --virtual-time-budget=5000 --dump-dom "file://$work/look.html" 2>browser.err |
         sed -n '/id="found"/,/<\/pre>/p' | grep '\.html' || true
 }

@@ -37,4 +37,14 @@ for name in $(sed -n 's/^|.*$/&/p' "$source/docs/papers.md" | grep -oE '`(src|te
 done
 [ "$(grep -cE '^\| .*`src/.*`tests/' "$source/docs/papers.md")" -ge 20 ] || fail "docs/papers.md has rows without a file or a test"
 
+# Files that pages link to.
+for page in "$source"/README.md "$source"/docs/*.md "$source"/docs/tutorials/*.md; do
+    for link in $(grep -oE '\]\([^)# ]+' "$page" | cut -c3- | grep -v '://'); do
+        [ -e "$(dirname "$page")/$link" ] || fail "${page#"$source"/} links to $link, which is not there"
+    done
+done
+
+# The manual begins within two screens of README.
+[ "$(grep -n '^## Manual' "$source/README.md" | cut -d: -f1)" -le 60 ] || fail "README.md: more than two screens before the manual"
+
 exit $((failures > 0))
