@@ -58,6 +58,10 @@ struct zn_device_ops {
     /* Queues a copy on its lane. NULL for a device whose memory is the host's. Does not block: the transfer's events mean
      * their present use. */
     zn_status (*copy)(zn_device *device, zn_lane lane, const struct zn_transfer *transfer);
+    /* Memory of the host that copies will use: where the device can, it reaches it directly from now on. `unpin` before it is freed.
+     * Block. NULL: the host's memory is all alike. */
+    void (*pin)(zn_device *device, struct zn_extent memory);
+    void (*unpin)(zn_device *device, struct zn_extent memory);
 };
 
 struct zn_device {
@@ -153,6 +157,19 @@ static inline zn_status zn_device_copy(zn_device *d, zn_lane lane, const struct 
     zn_event_reset(transfer->done);
     *(zn_lane_is_out(lane) ? &d->bytes_out : &d->bytes_in) += transfer->n_bytes;
     return zn_event_fail(transfer->done, d->ops->copy(d, lane, transfer));
+}
+
+/* See the table; a device that does not care is not asked. */
+static inline void zn_device_pin(zn_device *d, struct zn_extent memory)
+{
+    if (d->ops->pin)
+        d->ops->pin(d, memory);
+}
+
+static inline void zn_device_unpin(zn_device *d, struct zn_extent memory)
+{
+    if (d->ops->unpin)
+        d->ops->unpin(d, memory);
 }
 
 /* One typed call for each kernel: zn_run_gemm(device, &args). */

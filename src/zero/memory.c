@@ -65,6 +65,8 @@ static zn_status alloc_buffer(zn_engine *e, zn_buffer_id id)
         status = zn_device_alloc(device_of(e, b.tier), b.tier, b.kind, b.n_bytes, &b.base);
     if (status != ZN_OK)
         return zn_context(status, "%s", b.name);
+    if (b.space == ZN_SPACE_HOST)
+        zn_device_pin(e->device, zn_buffer_extent(&b, 0));
     e->buffers[id] = b;
     return ZN_OK;
 }
@@ -74,6 +76,8 @@ static void free_buffer(zn_engine *e, zn_buffer_id id)
     struct zn_buffer *b = &e->buffers[id];
     if (b->n_bytes == 0)
         return;
+    if (b->space == ZN_SPACE_HOST)
+        zn_device_unpin(e->device, zn_buffer_extent(b, 0));
     bool is_comms = b->is_shared && b->space != ZN_SPACE_DEVICE;
     if (is_comms)
         zn_comm_free(b->is_of_slices ? e->tensor : e->comm, &e->shared[id]);

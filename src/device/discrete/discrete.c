@@ -2,7 +2,11 @@
  *
  * Kernels go to the driver's queue from a thread of the compute stream, so that a wait for an event of somebody else holds up
  * that thread and not the engine. Ends are told by another thread, in order: it waits for marks of the queue while the first
- * goes on launching. Each lane of copies has a thread and a queue. A failed launch or copy fails every end that comes after it. */
+ * goes on launching. Each lane of copies has a thread and a queue. A failed launch or copy fails every end that comes after it.
+ *
+ * Marks that are not reached yet stand in a list with the events they will end. A queue that must wait for one of these is told so by
+ * the driver, and its thread goes on. An end is told after the events that it waited for have been, so that who has one may free them. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +17,19 @@ struct lane {
     zn_driver_queue *queue;
 };
 
+/* A mark, and the use of an event that its end sets. */
+struct pending {
+    struct zn_ticket done;
+    zn_driver_mark *mark;
+    struct pending *next;
+};
+
 struct discrete {
     zn_device device;
     zn_driver *driver;
     struct lane compute, lanes[ZN_N_LANES];
+    pthread_mutex_t lock;    /* guards the list */
+    struct pending *pending; /* marks of this device that are not reached yet */
     zn_stream *ends;  /* tells of the compute queue's marks */
     zn_status status; /* of the compute queue: the first failure; only the compute stream's thread has it */
     char message[256];
@@ -30,14 +43,14 @@ struct call {
 
 struct end {
     struct discrete *on;
-    zn_driver_mark *mark; /* NULL: could not be made */
+    struct pending pending; /* its mark is NULL where it could not be made */
     zn_event made;
 };
 
 struct copy {
     struct discrete *on;
     struct zn_transfer transfer;
-    struct zn_ticket after[2];
+    struct zn_ticket after[2], done;
     zn_lane lane;
 };
 
@@ -46,6 +59,44 @@ struct foreign {
     struct discrete *on;
     struct zn_ticket event;
 };
+
+static void add_pending(struct discrete *d, struct pending *p)
+{
+    pthread_mutex_lock(&d->lock);
+    p->next = d->pending;
+    d->pending = p;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void remove_pending(struct discrete *d, struct pending *p)
+{
+    pthread_mutex_lock(&d->lock);
+    struct pending **at = &d->pending;
+    while (*at && *at != p)
+        at = &(*at)->next;
+    if (*at)
+        *at = p->next;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* What the queue is given from now on begins after the use of an event: by the driver where the event's mark is known, else the
+ * calling thread waits. */
+static zn_status follow_ticket(struct discrete *d, zn_driver_queue *queue, struct zn_ticket ticket)
+{
+    const struct zn_driver_ops *ops = d->driver->ops;
+    zn_status status = ZN_OK;
+    bool is_told = false;
+    if (!ticket.event)
+        return ZN_OK;
+    pthread_mutex_lock(&d->lock);
+    for (const struct pending *p = ops->follow ? d->pending : NULL; p && !is_told; p = p->next)
+        if (p->done.event == ticket.event && p->done.number == ticket.number) {
+            status = ops->follow(d->driver, queue, p->mark);
+            is_told = true;
+        }
+    pthread_mutex_unlock(&d->lock);
+    return is_told ? status : zn_ticket_wait(ticket, d->device.clock);
+}
 
 /* On the compute stream's thread: the first failure stays. */
 static zn_status note_status(struct discrete *d, zn_status status)
@@ -107,7 +158,19 @@ static zn_status make_mark(void *arg)
     struct end *end = arg;
     struct discrete *d = end->on;
     ZN_TRY(note_status(d, ZN_OK));
-    return note_status(d, d->driver->ops->mark(d->driver, d->compute.queue, &end->mark));
+    zn_status status = note_status(d, d->driver->ops->mark(d->driver, d->compute.queue, &end->pending.mark));
+    if (end->pending.mark)
+        add_pending(d, &end->pending);
+    return status;
+}
+
+/* Blocks until a mark of the list is reached. Others may follow it meanwhile: it is freed after it has left the list. */
+static zn_status end_pending(struct discrete *d, struct pending *p)
+{
+    zn_status status = d->driver->ops->wait(d->driver, p->mark);
+    remove_pending(d, p);
+    d->driver->ops->free_mark(d->driver, p->mark);
+    return status;
 }
 
 /* On the thread that tells of ends; the event that the mark was made is waited for here, so that `end` is freed in any case. */
@@ -116,8 +179,8 @@ static zn_status reach_mark(void *arg)
     struct end *end = arg;
     struct discrete *d = end->on;
     zn_status status = zn_event_wait(&end->made, d->device.clock);
-    if (end->mark)
-        status = d->driver->ops->wait(d->driver, end->mark);
+    if (end->pending.mark)
+        status = end_pending(d, &end->pending);
     zn_event_fini(&end->made);
     free(end);
     return status;
@@ -130,6 +193,7 @@ static zn_status discrete_record(zn_device *device, zn_event *done)
     if (!end)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the end of kernels");
     end->on = d;
+    end->pending.done = zn_event_ticket(done);
     zn_event_init(&end->made);
     zn_status status = zn_stream_submit(d->compute.stream, &(struct zn_task){.run = make_mark, .arg = end, .done = &end->made});
     if (status != ZN_OK) {
@@ -144,7 +208,7 @@ static zn_status wait_foreign(void *arg)
 {
     struct foreign *foreign = arg;
     struct discrete *d = foreign->on;
-    zn_status status = zn_ticket_wait(foreign->event, d->device.clock);
+    zn_status status = follow_ticket(d, d->compute.queue, foreign->event);
     free(foreign);
     return note_status(d, status);
 }
@@ -157,9 +221,11 @@ static zn_status discrete_wait(zn_device *device, zn_event *event)
         return zn_fail(ZN_ERR_MEMORY, "no memory to wait for an event");
     *foreign = (struct foreign){d, zn_event_ticket(event)};
     zn_status status = zn_stream_submit(d->compute.stream, &(struct zn_task){.run = wait_foreign, .arg = foreign});
-    if (status != ZN_OK)
+    if (status != ZN_OK) {
         free(foreign);
-    return status;
+        return status;
+    }
+    return d->driver->ops->follow ? zn_stream_submit(d->ends, &(struct zn_task){.after = {event}}) : ZN_OK;
 }
 
 static zn_status discrete_synchronize(zn_device *device)
@@ -173,6 +239,23 @@ static zn_status discrete_synchronize(zn_device *device)
     return status;
 }
 
+/* Queues a copy and waits for its end, the end of event `done`. */
+static zn_status finish_copy(struct discrete *d, zn_driver_queue *queue, const struct zn_transfer *t, bool is_out,
+                             struct zn_ticket done)
+{
+    const struct zn_driver_ops *ops = d->driver->ops;
+    struct pending end = {.done = done};
+    zn_status status = is_out ? ops->read(d->driver, queue, (void *)(uintptr_t)t->to, t->from, t->n_bytes)
+                              : ops->write(d->driver, queue, t->to, (const void *)(uintptr_t)t->from, t->n_bytes);
+    if (status == ZN_OK)
+        status = ops->mark(d->driver, queue, &end.mark);
+    if (!end.mark)
+        return status;
+    add_pending(d, &end);
+    zn_status ended = end_pending(d, &end);
+    return status != ZN_OK ? status : ended;
+}
+
 static zn_status run_copy(void *arg)
 {
     struct copy *copy = arg;
@@ -182,12 +265,12 @@ static zn_status run_copy(void *arg)
     zn_driver_queue *queue = d->lanes[copy->lane].queue;
     zn_status status = ZN_OK;
     for (int i = 0; i < 2 && status == ZN_OK; i++)
-        status = copy->after[i].event ? zn_ticket_wait(copy->after[i], d->device.clock) : ZN_OK;
+        status = follow_ticket(d, queue, copy->after[i]);
     double begin = zn_clock_now(d->device.clock);
-    if (status == ZN_OK && t->n_bytes && is_out)
-        status = d->driver->ops->read(d->driver, queue, (void *)(uintptr_t)t->to, t->from, t->n_bytes);
-    else if (status == ZN_OK && t->n_bytes)
-        status = d->driver->ops->write(d->driver, queue, t->to, (const void *)(uintptr_t)t->from, t->n_bytes);
+    if (status == ZN_OK && t->n_bytes)
+        status = finish_copy(d, queue, t, is_out, copy->done);
+    for (int i = 0; i < 2 && status == ZN_OK; i++)
+        status = copy->after[i].event ? zn_ticket_wait(copy->after[i], d->device.clock) : ZN_OK;
     const struct zn_mark mark = {.timeline = d->device.timeline,
                                  .track = is_out ? ZN_TRACK_COPY_OUT : ZN_TRACK_COPY_IN,
                                  .label = "copy",
@@ -203,8 +286,11 @@ static zn_status discrete_copy(zn_device *device, zn_lane lane, const struct zn_
     struct copy *copy = malloc(sizeof *copy);
     if (!copy)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a copy");
-    *copy = (struct copy){
-        .on = d, .transfer = *t, .after = {zn_event_ticket(t->after[0]), zn_event_ticket(t->after[1])}, .lane = lane};
+    *copy = (struct copy){.on = d,
+                          .transfer = *t,
+                          .after = {zn_event_ticket(t->after[0]), zn_event_ticket(t->after[1])},
+                          .done = zn_event_ticket(t->done),
+                          .lane = lane};
     zn_status status =
         zn_stream_submit(d->lanes[lane].stream, &(struct zn_task){.run = run_copy, .arg = copy, .done = t->done});
     if (status != ZN_OK)
@@ -215,15 +301,17 @@ static zn_status discrete_copy(zn_device *device, zn_lane lane, const struct zn_
 static zn_status discrete_write(zn_device *device, zn_addr dst, const void *src, size_t n_bytes)
 {
     struct discrete *d = (struct discrete *)device;
+    const struct zn_transfer t = {.to = dst, .from = (zn_addr)(uintptr_t)src, .n_bytes = n_bytes};
     ZN_TRY(discrete_synchronize(device));
-    return n_bytes ? d->driver->ops->write(d->driver, d->compute.queue, dst, src, n_bytes) : ZN_OK;
+    return n_bytes ? finish_copy(d, d->compute.queue, &t, false, (struct zn_ticket){0}) : ZN_OK;
 }
 
 static zn_status discrete_read(zn_device *device, void *dst, zn_addr src, size_t n_bytes)
 {
     struct discrete *d = (struct discrete *)device;
+    const struct zn_transfer t = {.to = (zn_addr)(uintptr_t)dst, .from = src, .n_bytes = n_bytes};
     ZN_TRY(discrete_synchronize(device));
-    return n_bytes ? d->driver->ops->read(d->driver, d->compute.queue, dst, src, n_bytes) : ZN_OK;
+    return n_bytes ? finish_copy(d, d->compute.queue, &t, true, (struct zn_ticket){0}) : ZN_OK;
 }
 
 static zn_status discrete_alloc(zn_device *device, size_t n_bytes, zn_addr *address)
@@ -239,6 +327,22 @@ static void discrete_free(zn_device *device, zn_addr address, size_t n_bytes)
     driver->ops->free(driver, address, n_bytes);
 }
 
+static void discrete_pin(zn_device *device, struct zn_extent memory)
+{
+    zn_driver *driver = ((struct discrete *)device)->driver;
+    void *pointer;
+    if (driver->ops->pin && zn_extent_pointer(memory, memory.n_bytes, "pinning", &pointer) == ZN_OK)
+        driver->ops->pin(driver, pointer, memory.n_bytes);
+}
+
+static void discrete_unpin(zn_device *device, struct zn_extent memory)
+{
+    zn_driver *driver = ((struct discrete *)device)->driver;
+    void *pointer;
+    if (driver->ops->pin && zn_extent_pointer(memory, memory.n_bytes, "pinning", &pointer) == ZN_OK)
+        driver->ops->unpin(driver, pointer);
+}
+
 static void discrete_destroy(zn_device *device)
 {
     struct discrete *d = (struct discrete *)device;
@@ -250,6 +354,7 @@ static void discrete_destroy(zn_device *device)
         d->driver->ops->destroy_queue(d->driver, d->lanes[lane].queue);
     }
     d->driver->ops->destroy(d->driver);
+    pthread_mutex_destroy(&d->lock);
     free(d);
 }
 
@@ -271,7 +376,9 @@ zn_status zn_device_create_discrete(zn_driver *driver, zn_ledger *ledger, zn_clo
                                              .synchronize = discrete_synchronize,
                                              .record = discrete_record,
                                              .wait = discrete_wait,
-                                             .copy = discrete_copy};
+                                             .copy = discrete_copy,
+                                             .pin = discrete_pin,
+                                             .unpin = discrete_unpin};
     struct discrete *d = calloc(1, sizeof *d);
     if (!d) {
         driver->ops->destroy(driver);
@@ -279,6 +386,7 @@ zn_status zn_device_create_discrete(zn_driver *driver, zn_ledger *ledger, zn_clo
     }
     d->device = (zn_device){.ops = &ops, .space = ZN_SPACE_DEVICE, .ledger = ledger, .clock = clock};
     d->driver = driver;
+    pthread_mutex_init(&d->lock, NULL);
     zn_status status = create_lane(d, &d->compute, true);
     if (status == ZN_OK)
         status = zn_stream_create_thread(clock, &d->ends);

@@ -244,7 +244,7 @@ static zn_status driver_mark(zn_driver *driver, zn_driver_queue *queue, zn_drive
     const struct zn_cl_api *cl = &((struct driver *)driver)->opencl->cl;
     cl_event event;
     CHECK(clEnqueueMarkerWithWaitList, queue->queue, 0, NULL, &event);
-    *mark = (zn_driver_mark *)event; /* from here on it is waited for, which frees it */
+    *mark = (zn_driver_mark *)event; /* from here on it is waited for and freed */
     CHECK(clFlush, queue->queue);
     return ZN_OK;
 }
@@ -253,9 +253,12 @@ static zn_status driver_wait(zn_driver *driver, zn_driver_mark *mark)
 {
     const struct zn_cl_api *cl = &((struct driver *)driver)->opencl->cl;
     cl_event event = (cl_event)mark;
-    zn_status status = zn_cl_check(cl->clWaitForEvents(1, &event), "a kernel on the device");
-    cl->clReleaseEvent(event);
-    return status;
+    return zn_cl_check(cl->clWaitForEvents(1, &event), "a kernel on the device");
+}
+
+static void driver_free_mark(zn_driver *driver, zn_driver_mark *mark)
+{
+    ((struct driver *)driver)->opencl->cl.clReleaseEvent((cl_event)mark);
 }
 
 zn_status opencl_create_driver(zn_opencl *opencl, zn_driver **driver)
@@ -272,7 +275,8 @@ zn_status opencl_create_driver(zn_opencl *opencl, zn_driver **driver)
                                              .write = driver_write,
                                              .read = driver_read,
                                              .mark = driver_mark,
-                                             .wait = driver_wait};
+                                             .wait = driver_wait,
+                                             .free_mark = driver_free_mark};
     struct driver *d = calloc(1, sizeof *d);
     if (!d)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a driver");
