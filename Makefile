@@ -31,7 +31,7 @@ test: setup
 test-sanitize: setup
 	@JOBS=$(JOBS) scripts/test.sh sanitize
 
-## test-devices  every kernel, stage and placement on an OpenCL device, and the kernels on oclgrind
+## test-devices  every kernel, stage and placement on an OpenCL device and on a stand-in for CUDA, and the kernels on oclgrind
 test-devices: setup
 	@JOBS=$(JOBS) scripts/test_devices.sh
 

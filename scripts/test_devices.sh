@@ -1,6 +1,6 @@
 #!/bin/bash
-# What runs on an OpenCL device, in full: every kernel over many shapes, training at every stage and placement, and the kernels on
-# oclgrind, which finds accesses out of bounds and races. Ends with "N passed, N failed, N skipped".
+# What runs on an OpenCL device and on the stand-in for CUDA, in full: every kernel over many shapes, training at every stage and
+# placement, and the kernels on oclgrind, which finds accesses out of bounds and races. Ends with "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=build
@@ -9,7 +9,8 @@ trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
 
 cmake --preset release --log-level=WARNING >/dev/null &&
-    cmake --build $build -j "${JOBS:-2}" --target device.test_opencl_kernels device.test_opencl_products zero.test_opencl >"$work/said" || {
+    cmake --build $build -j "${JOBS:-2}" --target device.test_opencl_kernels device.test_opencl_products zero.test_opencl \
+        device.test_cuda_kernels device.test_cuda_products zero.test_cuda >"$work/said" || {
     cat "$work/said"
     exit 1
 }
@@ -37,6 +38,9 @@ try()
 try "kernels, 60 shapes each" env ZINC_TEST_ROUNDS=60 $build/tests/device.test_opencl_kernels
 try "products" env ZINC_TEST_ROUNDS=60 $build/tests/device.test_opencl_products
 try "training at every stage and placement" env ZINC_TEST_DEVICES=1 $build/tests/zero.test_opencl
+try "kernels on the stand-in for CUDA" env ZINC_TEST_ROUNDS=60 $build/tests/device.test_cuda_kernels
+try "products on it" env ZINC_TEST_ROUNDS=60 $build/tests/device.test_cuda_products
+try "training on it, every stage and placement" env ZINC_TEST_DEVICES=1 $build/tests/zero.test_cuda
 try "PTX of every architecture" env ZINC_TEST_DEVICES=1 bash tests/device/test_ptx.sh - . $build
 
 simulator=$(ls /usr/lib/oclgrind/liboclgrind-rt-icd.so /usr/lib/*/oclgrind/liboclgrind-rt-icd.so 2>/dev/null | head -n 1)

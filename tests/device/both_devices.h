@@ -1,4 +1,4 @@
-/* The same memory on the processor and on an OpenCL device, for kernels whose results must have the same bits. A kernel's
+/* The same memory on the processor and on a device of another backend, for kernels whose results must have the same bits. A kernel's
  * addresses are given as places in it. */
 #ifndef ZN_TESTS_DEVICE_BOTH_DEVICES_H
 #define ZN_TESTS_DEVICE_BOTH_DEVICES_H
@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "device/discrete/launch.h"
-#include "device/opencl/opencl.h"
+#include "device/tested_backend.h"
 
 #define OK(call)                                                                                                                  \
     do {                                                                                                                          \
@@ -23,8 +23,9 @@ enum { BOTH_BYTES = 8 << 20, MAX_SCRATCH = 4 };
 struct both {
     zn_ledger ledger;
     zn_clock clock;
-    zn_opencl *opencl;
-    zn_device *device[2]; /* the processor, OpenCL */
+    const struct tested_backend *backend;
+    void *opened;
+    zn_device *device[2]; /* the processor, the other */
     zn_addr base[2];
     unsigned char *image, *result[2];
     size_t used;
@@ -47,19 +48,19 @@ static inline int n_addresses(zn_kernel kernel)
     return n[kernel];
 }
 
-static inline void both_open(struct both *b, uint64_t seed)
+static inline void both_open(struct both *b, const struct tested_backend *backend, uint64_t seed)
 {
     memset(b, 0, sizeof *b);
     zn_ledger_init(&b->ledger);
     zn_clock_init_real(&b->clock);
     b->key = zn_random_key(seed, "both");
-    bool is_simulator = getenv("ZINC_TEST_SIMULATOR") != NULL;
-    if ((is_simulator ? zn_opencl_open_any(0, &b->opencl) : zn_opencl_open(0, &b->opencl)) != ZN_OK) {
-        printf("no OpenCL device: %s\n", zn_error_message());
+    b->backend = backend;
+    if (backend->open(&b->opened) != ZN_OK) {
+        printf("no %s device: %s\n", backend->name, zn_error_message());
         exit(77);
     }
     OK(zn_device_create_cpu(&b->ledger, &b->clock, 2, NULL, &b->device[0]));
-    OK(zn_device_create_opencl(b->opencl, &b->ledger, &b->clock, &b->device[1]));
+    OK(backend->create(b->opened, &b->ledger, &b->clock, &b->device[1]));
     b->image = malloc(BOTH_BYTES);
     assert_non_null(b->image);
     for (int i = 0; i < 2; i++) {
@@ -76,7 +77,7 @@ static inline void both_close(struct both *b)
         zn_device_destroy(b->device[i]);
         free(b->result[i]);
     }
-    zn_opencl_close(b->opencl);
+    b->backend->close(b->opened);
     free(b->image);
 }
 
@@ -184,8 +185,8 @@ static inline void compare(struct both *b, zn_kernel kernel, const char *what)
             n_other++;
         }
     if (n_other)
-        fail_msg("%s (%s): %zu of %zu words differ, the first at byte %zu: 0x%08x, on OpenCL 0x%08x", zn_kernel_name(kernel), what,
-                 n_other, b->used / 4, 4 * first, x[first], y[first]);
+        fail_msg("%s (%s): %zu of %zu words differ, the first at byte %zu: 0x%08x, on %s 0x%08x", zn_kernel_name(kernel), what,
+                 n_other, b->used / 4, 4 * first, x[first], b->backend->name, y[first]);
 }
 
 #define CHECK_BOTH(b, name, args, what)                                                                                           \

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/opencl/opencl.h"
+#include "device/tested_backend.h"
 #include "optim/registry.h"
 #include "zero/discrete_device.h"
 #include "zero/world.h"
@@ -21,8 +21,9 @@ enum { TIME = 16, STEPS = 3, MAX_RANKS = 3, PATIENCE = 60 /* seconds for a job *
 
 static const char *const swap_path = ".";
 
-/* An OpenCL device, for jobs whose communication is staged. */
-static zn_opencl *job_opencl;
+/* The backend of jobs whose communication is staged. */
+static const struct tested_backend *job_backend;
+static void *job_opened;
 
 /* ---- Steps ---- */
 
@@ -83,7 +84,7 @@ static inline void *run_rank(void *arg)
                                          &world.storage));
     WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.host));
     if (job->options.stages_comm)
-        WORLD_OK(zn_device_create_opencl(job_opencl, &ledger, &clock, &world.device));
+        WORLD_OK(job_backend->create(job_opened, &ledger, &clock, &world.device));
     else if (job->options.is_discrete)
         world.device = discrete_create(&ledger, &clock, job->lags ? job->lags + (uint64_t)zn_comm_rank(job->comm) : 0);
     else
