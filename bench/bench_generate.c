@@ -116,7 +116,7 @@ static void run(struct bench *b, zn_dtype type)
     zn_engine_plan plan;
     zn_engine *e;
     check(zn_dry_run(b->model->module, &options, 1, &plan));
-    check(zn_engine_create(&world, b->model->module, &options, &plan, &e));
+    check(zn_zero_create(&world, b->model->module, &options, &plan, &e));
     for (int i = 0; i < b->model->module->n_params; i++) /* memory that is never written would not be read */
         check(zn_engine_init_param(e, &b->model->module->params[i], 1));
     check(zn_engine_publish(e));
@@ -132,7 +132,7 @@ static void run(struct bench *b, zn_dtype type)
            b->machine.cpu_model, b->machine.n_cores, zn_dtype_name(type),
            (long long)zn_model_n_elements(b->model), n_bytes, seconds, 1 / seconds, bandwidth, bandwidth / n_bytes,
            n_bytes / bandwidth / seconds);
-    zn_engine_destroy(e);
+    zn_zero_destroy(e);
     zn_engine_plan_fini(&plan);
 }
 

@@ -73,7 +73,7 @@ static void open_bench(struct bench *b, const char *folder)
     if (b->plan.swap_bytes)
         must(zn_storage_create_files(
             &(struct zn_storage_options){.paths = paths, .n_paths = 1, .n_bytes = b->plan.swap_bytes}, &b->world.storage));
-    must(zn_engine_create(&b->world, model->module, &b->options, &b->plan, &b->engine));
+    must(zn_zero_create(&b->world, model->module, &b->options, &b->plan, &b->engine));
     for (int i = 0; i < model->module->n_params; i++)
         must(zn_engine_init_param(b->engine, &model->module->params[i], 1));
     must(zn_engine_publish(b->engine));
@@ -91,7 +91,7 @@ static void run_step(struct bench *b)
         tokens[i] = (int32_t)(i * 7919 % 50257);
     const struct zn_micro_batch batch = {.ids = tokens, .targets = tokens};
     struct zn_verdict verdict;
-    must(zn_engine_step(b->engine,
+    must(zn_zero_step(b->engine,
                         &(struct zn_step){.batches = &batch, .scale = 1.0f / (float)n_tokens, .lr = 1e-5,
                                           .loss_scale = 1},
                         &verdict));

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zinc/context.h"
+#include "zinc/options.h"
 #include "zinc/settings.h"
 #include "zinc/status.h"
 
@@ -63,7 +65,12 @@ typedef struct zn_generator zn_generator;
  * blocks. The caller destroys. */
 ZN_API zn_status zn_generator_create(const struct zn_generate_options *options, zn_generator **generator);
 
-/* Collective; NULL is legal. */
+/* The same by options of "generate", which are copied, on the ranks of a context, which is borrowed. The listener is copied, and may
+ * be NULL. Collective; blocks. The caller destroys. */
+ZN_API zn_status zn_generator_open(zn_context *context, const zn_options *options, const struct zn_generate_listener *listener,
+                                   zn_generator **generator);
+
+/* Frees a generator. Collective; NULL is legal. */
 ZN_API void zn_generator_destroy(zn_generator *generator);
 
 /* How many prompts there are; 0: a conversation. Not collective. */

@@ -38,8 +38,15 @@ ZN_API const char *zn_status_text(zn_status status);
  * library and valid until the next failing call on this thread. */
 ZN_API const char *zn_error_message(void);
 
-/* The version of the library, "MAJOR.MINOR.PATCH". */
+/* The version of the library, "MAJOR.MINOR.PATCH". What is removed or changes its meaning raises MAJOR, what is added MINOR; while MAJOR
+ * is 0, MINOR stands for both. */
 ZN_API const char *zn_version(void);
+
+/* The same as a number to compare: 10000 × MAJOR + 100 × MINOR + PATCH. */
+ZN_API int zn_version_number(void);
+
+/* Frees what a function of the library says is freed with it: texts and lists that it returned. NULL is legal. */
+ZN_API void zn_free(void *memory);
 
 #ifdef __cplusplus
 }

@@ -217,7 +217,7 @@ zn_tensor *zn_attention(zn_tape *t, zn_tensor *q, zn_tensor *k, zn_tensor *v,
                         const struct zn_attention *how)
 {
     int64_t kv = how->kv_heads * how->head_dim;
-    if (tensor_cols(q) != how->heads * how->head_dim || tensor_cols(k) != kv ||
+    if (how->heads < 1 || how->kv_heads < 1 || tensor_cols(q) != how->heads * how->head_dim || tensor_cols(k) != kv ||
         tensor_cols(v) != kv || how->heads % how->kv_heads != 0)
         tape_fail(t, "attention", "its inputs do not fit the heads");
     if (tensor_rows(k) != tensor_rows(q) || tensor_rows(v) != tensor_rows(q))

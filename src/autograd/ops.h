@@ -1,20 +1,10 @@
-/* The operators models are written with. x is (B,T,C) unless said; results are new tensors owned
- * by the tape. bias may be NULL. */
+/* The operators models are written with: those of zinc/network.h, which programs have too, and more. x is (B,T,C) unless said;
+ * results are new tensors owned by the tape. */
 #ifndef ZN_AUTOGRAD_OPS_H
 #define ZN_AUTOGRAD_OPS_H
 
 #include "autograd/tape.h"
-
-/* ids (B,T) int32 → (B,T,C): rows of table, plus rows of positions (or NULL) by place in the row. */
-zn_tensor *zn_embedding(zn_tape *t, zn_tensor *ids, const zn_param *table,
-                        const zn_param *positions);
-
-/* How a weight matrix is stored: the hub's GPT-2 files are (in,out). */
-typedef enum zn_layout { ZN_OUT_IN, ZN_IN_OUT } zn_layout;
-
-/* (…,in) → (…,out), with the branch of the weight's adapter where it has one. */
-zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
-                     zn_layout layout);
+#include "zinc/network.h"
 
 /* Between what all ranks of a tensor-parallel group have and the slices that each computes (Megatron-LM's f and g). Where the weight
  * is not sliced, x itself and a plain linear operator.
@@ -22,12 +12,6 @@ zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_
  *   The linear operator whose weight has a slice of the inputs: the results of all ranks are summed, and the bias added once. */
 zn_tensor *zn_copy_to_slices(zn_tape *t, zn_tensor *x, const zn_param *weight);
 zn_tensor *zn_linear_of_slices(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias, zn_layout layout);
-
-zn_tensor *zn_layernorm(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_param *bias,
-                        float eps);
-
-/* Over groups of as many elements as weight has: the row, or each head's q or k. */
-zn_tensor *zn_rmsnorm(zn_tape *t, zn_tensor *x, const zn_param *weight, float eps);
 
 /* Rotary embedding of (B,T,heads·head_dim); cos and sin are (≥T, head_dim/2). */
 zn_tensor *zn_rope(zn_tape *t, zn_tensor *x, int64_t heads, const zn_constant *cos,
@@ -45,16 +29,6 @@ zn_tensor *zn_attention(zn_tape *t, zn_tensor *q, zn_tensor *k, zn_tensor *v,
 
 /* The same with q, k and v side by side in one (B,T,(heads+2·kv_heads)·head_dim). */
 zn_tensor *zn_attention_fused(zn_tape *t, zn_tensor *qkv, const struct zn_attention *how);
-
-typedef enum zn_gelu_form { ZN_GELU_EXACT, ZN_GELU_TANH } zn_gelu_form;
-zn_tensor *zn_gelu(zn_tape *t, zn_tensor *x, zn_gelu_form form);
-
-/* silu(gate) × up */
-zn_tensor *zn_swiglu(zn_tape *t, zn_tensor *gate, zn_tensor *up);
-
-zn_tensor *zn_add(zn_tape *t, zn_tensor *a, zn_tensor *b);
-zn_tensor *zn_add_scaled(zn_tape *t, zn_tensor *a, zn_tensor *b, float scale); /* a + scale × b */
-zn_tensor *zn_mul(zn_tape *t, zn_tensor *a, zn_tensor *b);
 
 /* The output layer with cross-entropy: x (B,T,C), weight (V,C), targets (B,T) int32 with -1 for
  * ignored positions. The sum of the token losses is added to the double at `loss`; gradients

@@ -13,9 +13,6 @@
 #include "autograd/param.h"
 #include "memory/arena.h"
 
-typedef struct zn_tape zn_tape;
-typedef struct zn_tensor zn_tensor;
-
 /* The caller destroys. hooks and self are borrowed. param_type (fp32, bf16 or fp16) is the working
  * precision: the type of every parameter the hooks give; gradients and activations are fp32. */
 zn_status zn_tape_create(zn_device *device, const struct zn_param_hooks *hooks, void *hooks_self,

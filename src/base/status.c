@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifndef ZN_VERSION
@@ -35,6 +36,18 @@ const char *zn_version(void)
     return ZN_VERSION;
 }
 
+int zn_version_number(void)
+{
+    int major = 0, minor = 0, patch = 0;
+    sscanf(ZN_VERSION, "%d.%d.%d", &major, &minor, &patch);
+    return 10000 * major + 100 * minor + patch;
+}
+
+void zn_free(void *memory)
+{
+    free(memory);
+}
+
 zn_status zn_fail(zn_status code, const char *format, ...)
 {
     /* The arguments may point into last_message, so it is written last. */
@@ -46,7 +59,7 @@ zn_status zn_fail(zn_status code, const char *format, ...)
     return zn_fail_text(code, text);
 }
 
-zn_status zn_context(zn_status code, const char *format, ...)
+zn_status zn_add_context(zn_status code, const char *format, ...)
 {
     char text[2 * MESSAGE_BYTES + 4]; /* both whole; zn_fail_text cuts */
     va_list args;

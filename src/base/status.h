@@ -1,5 +1,5 @@
 /* Recording of failures. The function that knows the cause records it once with zn_fail and
- * returns the code; callers add context with zn_context only where it helps the person. */
+ * returns the code; callers add context with zn_add_context only where it helps the person. */
 #ifndef ZN_BASE_STATUS_H
 #define ZN_BASE_STATUS_H
 
@@ -15,7 +15,7 @@
 zn_status zn_fail(zn_status code, const char *format, ...) ZN_PRINTF(2, 3);
 
 /* Puts "context: " before the recorded text and returns `code`. */
-zn_status zn_context(zn_status code, const char *format, ...) ZN_PRINTF(2, 3);
+zn_status zn_add_context(zn_status code, const char *format, ...) ZN_PRINTF(2, 3);
 
 /* Records a text that was taken from another thread with zn_error_message. */
 zn_status zn_fail_text(zn_status code, const char *text);

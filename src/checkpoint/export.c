@@ -151,7 +151,7 @@ static zn_status export_adapters(const zn_checkpoint *checkpoint, const char *fo
     return status;
 }
 
-zn_status zn_checkpoint_export(const zn_checkpoint *checkpoint, const char *folder, zn_dtype dtype)
+zn_status zn_checkpoint_write_model(const zn_checkpoint *checkpoint, const char *folder, zn_dtype dtype)
 {
     ZN_TRY(zn_export_check_folder(folder));
     ZN_TRY(zn_contents_check_blocks(&checkpoint->contents, checkpoint->folder, 0,

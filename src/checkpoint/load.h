@@ -1,22 +1,18 @@
-/* Opening a checkpoint and filling an engine from it. */
+/* Opening a checkpoint and filling an engine from it; a format of a later version is ZN_ERR_UNSUPPORTED. */
 #ifndef ZN_CHECKPOINT_LOAD_H
 #define ZN_CHECKPOINT_LOAD_H
 
 #include "checkpoint/contents.h"
 #include "checkpoint/state.h"
 #include "checkpoint/weights.h"
+#include "zinc/checkpoint.h"
 
-typedef struct zn_checkpoint {
+struct zn_checkpoint {
     char *folder;
     zn_contents contents;
     zn_json *root; /* state.json; `state` has strings of it */
     struct zn_run_state state;
-} zn_checkpoint;
-
-/* Reads the list of contents, holds the sizes of all files and the bytes of state.json to it, and reads state.json.
- * Not collective. A format of a later version is ZN_ERR_UNSUPPORTED; all other failures say what is broken. */
-zn_status zn_checkpoint_open(const char *folder, zn_checkpoint **checkpoint);
-void zn_checkpoint_close(zn_checkpoint *checkpoint); /* NULL is legal */
+};
 
 /* Finds where to go on, the same on every rank. `from` is a checkpoint, or a run's folder or its folder of
  * checkpoints, whose newest whole one is taken. Every byte is held to its hash, shared among the ranks, before

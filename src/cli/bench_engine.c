@@ -113,7 +113,7 @@ static zn_status open_rank(struct rank *rank)
         ZN_TRY(zn_storage_create_files(&(struct zn_storage_options){.paths = &e->job.nvme_path, .n_paths = 1,
                                                                     .n_bytes = e->plan.swap_bytes},
                                        &rank->world.storage));
-    ZN_TRY(zn_engine_create(&rank->world, module, &e->job.options, &e->plan, &rank->engine));
+    ZN_TRY(zn_zero_create(&rank->world, module, &e->job.options, &e->plan, &rank->engine));
     for (int i = 0; i < module->n_params; i++)
         ZN_TRY(zn_engine_init_param(rank->engine, &module->params[i], 1));
     return zn_engine_publish(rank->engine);
@@ -126,14 +126,14 @@ static zn_status step_rank(struct rank *rank)
     double n_tokens = (double)(o->micro_batch * o->seq_len * e->job.n_ranks);
     const struct zn_micro_batch batch = {.ids = e->tokens, .targets = e->tokens};
     struct zn_verdict verdict;
-    return zn_engine_step(rank->engine,
+    return zn_zero_step(rank->engine,
                           &(struct zn_step){.batches = &batch, .scale = (float)(1 / n_tokens), .lr = 1e-5, .loss_scale = 1},
                           &verdict);
 }
 
 static zn_status close_rank(struct rank *rank)
 {
-    zn_engine_destroy(rank->engine);
+    zn_zero_destroy(rank->engine);
     zn_storage_destroy(rank->world.storage);
     zn_device_destroy(rank->world.host);
     zn_device_destroy(rank->world.device);

@@ -335,7 +335,7 @@ static zn_status export(const zn_checkpoint *c, const struct checkpoint_flags *f
     zn_dtype dtype = c->state.dtype;
     if (f->dtype)
         ZN_TRY(zn_dtype_parse(f->dtype, "--dtype", &dtype));
-    ZN_TRY(zn_checkpoint_export(c, f->output, dtype));
+    ZN_TRY(zn_checkpoint_write_model(c, f->output, dtype));
     if (f->json) {
         fputs("{\"checkpoint\":", stdout);
         zn_json_put_string(stdout, c->folder);

@@ -88,7 +88,7 @@ static zn_status run_step(struct bench *b, int step, struct trained *t)
         ids[i / SEQ_LEN][i % SEQ_LEN] = (i * 37 + step * 11) % VOCABULARY;
     for (int i = 0; i < N_BATCHES; i++)
         batches[i] = (struct zn_micro_batch){.ids = ids[i], .targets = ids[i]};
-    ZN_TRY(zn_engine_step(b->engine, &(struct zn_step){.batches = batches, .scale = 1.0f / SEQ_LEN, .lr = 1e-3, .loss_scale = 1},
+    ZN_TRY(zn_zero_step(b->engine, &(struct zn_step){.batches = batches, .scale = 1.0f / SEQ_LEN, .lr = 1e-3, .loss_scale = 1},
                           &verdict));
     t->losses[step] = verdict.loss;
     t->norms[step] = verdict.norm;
@@ -116,13 +116,13 @@ static zn_status run(struct bench *b, const struct zn_engine_options *options, s
     const zn_module *module = b->model->module;
     ZN_TRY(zn_dry_run(module, options, 1, &b->plan));
     ZN_TRY(open_world(b));
-    ZN_TRY(zn_engine_create(&b->world, module, options, &b->plan, &b->engine));
+    ZN_TRY(zn_zero_create(&b->world, module, options, &b->plan, &b->engine));
     for (int i = 0; i < module->n_params; i++)
         ZN_TRY(zn_engine_init_param(b->engine, &module->params[i], 5));
     ZN_TRY(zn_engine_publish(b->engine));
     for (int step = 0; step < N_STEPS; step++)
         ZN_TRY(run_step(b, step, t));
-    ZN_TRY(zn_engine_finish(b->engine));
+    ZN_TRY(zn_zero_finish(b->engine));
     struct taking taking = {b->model, t->weights};
     return zn_engine_stream_state(b->engine, ZN_STATE_MASTER, take, &taking);
 }
@@ -137,7 +137,7 @@ static zn_status train(zn_model *model, const struct placement *p, zn_accelerato
     zn_clock_init_real(&b.clock);
     zn_ledger_init(&b.ledger);
     zn_status status = run(&b, &options, t);
-    zn_engine_destroy(b.engine);
+    zn_zero_destroy(b.engine);
     zn_comm_destroy(b.world.comm);
     zn_storage_destroy(b.world.storage);
     zn_device_destroy(b.world.device);
@@ -157,7 +157,7 @@ static zn_status check_placement(zn_model *model, const struct placement *p, zn_
     struct trained expected = {0}, got = {0};
     zn_status status = train(model, p, NULL, &expected);
     if (status == ZN_OK)
-        status = zn_context(train(model, p, accelerator, &got), "%s", p->name);
+        status = zn_add_context(train(model, p, accelerator, &got), "%s", p->name);
     if (status == ZN_OK) {
         check->n_checked++;
         if (!are_same(model, &expected, &got))

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/json_text.h"
-#include "cli/plan.h"
+#include "cli/plan_paper.h"
 
 static double difference(const struct zn_paper_cell *c)
 {

@@ -44,7 +44,7 @@ zn_status comm_count_votes(const void *votes, size_t stride, int n_ranks, const 
             continue;
         zn_status status = zn_fail_text((zn_status)vote->status, vote->text);
         if (n_ranks > 1 && !vote->names_rank)
-            zn_context(status, "rank %d", job_ranks ? job_ranks[i] : i);
+            zn_add_context(status, "rank %d", job_ranks ? job_ranks[i] : i);
         return status;
     }
     return ZN_OK;

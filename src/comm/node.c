@@ -172,7 +172,7 @@ static zn_status failure_brought(const struct comm_node *node, int local)
     if (status == ZN_OK)
         return ZN_OK;
     zn_fail_text(status, vote.text);
-    return vote.names_rank ? status : zn_context(status, "rank %d", name_of(node, local));
+    return vote.names_rank ? status : zn_add_context(status, "rank %d", name_of(node, local));
 }
 
 static zn_status tell_difference(const struct comm_node *node, int local, const struct comm_asked *mine)

@@ -134,7 +134,7 @@ zn_status worker_run(struct worker *w, const struct comm_request *request)
     /* Without this rank the others cannot end the request: it fails for all. */
     if (job_check(w->node.job) == ZN_OK) {
         if (w->head.world->n_ranks > 1)
-            zn_context(status, "rank %d", w->node.job->rank);
+            zn_add_context(status, "rank %d", w->node.job->rank);
         node_fail(&w->node, status, zn_error_message());
     }
     give_up(w);

@@ -81,7 +81,7 @@ zn_status zn_accelerator_open(const struct zn_accelerator_choice *choice, zn_acc
     }
     if (status != ZN_OK) {
         free(a);
-        return zn_context(status, "--device %s", choice->name);
+        return zn_add_context(status, "--device %s", choice->name);
     }
     a->backend->describe(a->opened, &a->info);
     *accelerator = a;

@@ -213,15 +213,20 @@ static zn_status tell(zn_generator *g, zn_status status)
     return status;
 }
 
-zn_status zn_generator_create(const struct zn_generate_options *options, zn_generator **generator)
+/* The communicator is the generator's, or the caller's. */
+static zn_status create(const struct zn_generate_options *options, zn_comm *comm, zn_generator **generator)
 {
     zn_generator *g = calloc(1, sizeof *g);
     if (!g)
         return zn_fail(ZN_ERR_MEMORY, "no memory for a generator");
+    zn_status status = ZN_OK;
     zn_clock_init_real(&g->clock);
     g->listener = options->listener;
     g->settings = options->settings;
-    zn_status status = zn_comm_is_launched() ? zn_comm_create_mpi(&g->clock, &g->comm) : zn_comm_create_self(&g->clock, &g->comm);
+    g->comm = comm;
+    g->borrows_comm = comm != NULL;
+    if (!comm)
+        status = zn_comm_is_launched() ? zn_comm_create_mpi(&g->clock, &g->comm) : zn_comm_create_self(&g->clock, &g->comm);
     if (status != ZN_OK) {
         free(g);
         return status;
@@ -236,6 +241,16 @@ zn_status zn_generator_create(const struct zn_generate_options *options, zn_gene
     else
         *generator = g;
     return status;
+}
+
+zn_status zn_generator_create(const struct zn_generate_options *options, zn_generator **generator)
+{
+    return create(options, NULL, generator);
+}
+
+zn_status zn_generator_create_as_rank(const struct zn_generate_options *options, zn_comm *comm, zn_generator **generator)
+{
+    return create(options, comm, generator);
 }
 
 void zn_generator_destroy(zn_generator *g)
@@ -256,8 +271,17 @@ void zn_generator_destroy(zn_generator *g)
     free(g->room);
     free(g->is_seen);
     free(g->drawn);
-    zn_comm_destroy(g->comm);
+    if (!g->borrows_comm)
+        zn_comm_destroy(g->comm);
+    if (g->kept)
+        g->release(g->kept);
     free(g);
+}
+
+void zn_generator_keep(zn_generator *g, void *kept, void (*release)(void *kept))
+{
+    g->kept = kept;
+    g->release = release;
 }
 
 size_t zn_generator_n_prompts(const zn_generator *g)

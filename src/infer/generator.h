@@ -5,6 +5,7 @@
 #define ZN_INFER_GENERATOR_H
 
 #include "infer/codec.h"
+#include "infer/open.h"
 #include "infer/prompts.h"
 #include "infer/sampler.h"
 #include "infer/stop_strings.h"
@@ -17,6 +18,9 @@ struct zn_generator {
     struct zn_settings settings; /* with the folder of the model */
     zn_clock clock; /* of the communicator */
     zn_comm *comm;
+    bool borrows_comm; /* it is the caller's */
+    void *kept;        /* what the settings borrow from, where it is given over: released with the generator; NULL: nothing */
+    void (*release)(void *kept);
     struct zn_run run;
     struct zn_engine_options engine;
     zn_codec *codec;

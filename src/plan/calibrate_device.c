@@ -86,7 +86,7 @@ zn_status zn_device_describe(const zn_accelerator *accelerator, const struct zn_
     bool is_damaged = status != ZN_OK && zn_file_exists(path);
     free(path);
     if (is_damaged)
-        return zn_context(status, "`zinc doctor --device %s --check` writes it anew", zn_accelerator_name(accelerator));
+        return zn_add_context(status, "`zinc doctor --device %s --check` writes it anew", zn_accelerator_name(accelerator));
     if (status != ZN_OK || strcmp(measured.about, c.about) != 0)
         return ZN_OK;
     memcpy(c.device.flops, measured.device.flops, sizeof c.device.flops);

@@ -169,7 +169,7 @@ static zn_status run_steps(struct sim *s, zn_engine *engine, const struct zn_mic
         struct zn_verdict verdict;
         before = so_far(s, engine);
         zn_timeline_start(s->timeline, before.seconds);
-        ZN_TRY(zn_engine_step(engine, &(struct zn_step){.batches = batches, .scale = 1, .loss_scale = 1}, &verdict));
+        ZN_TRY(zn_zero_step(engine, &(struct zn_step){.batches = batches, .scale = 1, .loss_scale = 1}, &verdict));
         ZN_TRY(s->world.device->ops->synchronize(s->world.device));
     }
     *step = extended((struct zn_sim_step){0}, 1, so_far(s, engine), before);
@@ -196,10 +196,10 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
     if (status == ZN_OK)
         status = sim_init(&s, machine, options, plan->swap_bytes, trace != NULL);
     if (status == ZN_OK) {
-        status = zn_engine_create(&s.world, module, options, plan, &engine);
+        status = zn_zero_create(&s.world, module, options, plan, &engine);
         if (status == ZN_OK)
             status = run_steps(&s, engine, batches, trace, step);
-        zn_engine_destroy(engine);
+        zn_zero_destroy(engine);
         sim_fini(&s);
     }
     free(batches);

@@ -37,7 +37,7 @@ static zn_status add_spans(struct verifier *v)
         if (status == ZN_OK)
             status = order_add_span(&v->order, &instr->to);
         if (status != ZN_OK)
-            return zn_context(status, "instruction %d (%s)", i, instr->op < ZN_N_OPS ? zn_op_name((zn_op)instr->op) : "?");
+            return zn_add_context(status, "instruction %d (%s)", i, instr->op < ZN_N_OPS ? zn_op_name((zn_op)instr->op) : "?");
     }
     for (int p = 0; p < v->section->n_points; p++)
         ZN_TRY(order_add_span(&v->order, &v->section->address[p]));
@@ -55,7 +55,7 @@ static zn_status check_sections(struct verifier *v)
         if (status == ZN_OK)
             status = add_spans(v);
         if (status != ZN_OK)
-            return zn_context(status, "%s", zn_section_name((zn_section_id)id));
+            return zn_add_context(status, "%s", zn_section_name((zn_section_id)id));
     }
     return verify_add_homes(v);
 }
@@ -155,7 +155,7 @@ static zn_status follow(struct verifier *v, zn_section_id id)
     zn_status status = verify_section(v);
     if (status == ZN_OK)
         status = check_bytes(v);
-    return status == ZN_OK ? ZN_OK : zn_context(status, "%s", zn_section_name(id));
+    return status == ZN_OK ? ZN_OK : zn_add_context(status, "%s", zn_section_name(id));
 }
 
 /* Tasks of a step: two for an offload, a middle micro-batch counted twice; and three of each unit's update before it. */
@@ -222,5 +222,5 @@ zn_status zn_program_verify(const zn_engine_plan *plan)
     if (status == ZN_OK)
         status = verify(&v);
     verifier_fini(&v);
-    return status == ZN_ERR_INTERNAL ? zn_context(status, "the program of a step is wrong") : status;
+    return status == ZN_ERR_INTERNAL ? zn_add_context(status, "the program of a step is wrong") : status;
 }

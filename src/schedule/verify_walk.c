@@ -147,7 +147,7 @@ static zn_status run_range(struct verifier *v, int first, int end)
         zn_status status = run(v, i);
         count(v, i);
         if (status != ZN_OK)
-            return zn_context(status, "instruction %d (%s)", v->instr, zn_op_name((zn_op)i->op));
+            return zn_add_context(status, "instruction %d (%s)", v->instr, zn_op_name((zn_op)i->op));
     }
     return ZN_OK;
 }
@@ -237,7 +237,7 @@ static zn_status walk(struct verifier *v)
         const struct zn_point *point = &v->trace->points[v->point];
         zn_status status = reach(v, point);
         if (status != ZN_OK)
-            return zn_context(status, "point %d (%s %d)", v->point, zn_point_name((zn_point_kind)point->kind), point->index);
+            return zn_add_context(status, "point %d (%s %d)", v->point, zn_point_name((zn_point_kind)point->kind), point->index);
     }
     ZN_TRY(end_use(v));
     return run_range(v, v->section->first[v->point], v->section->n_instrs);

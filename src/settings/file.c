@@ -177,9 +177,9 @@ static zn_status set_entries(struct zn_options *options, void *target, const cha
         const struct config_entry *entry = &config->entries[i];
         zn_status status = set_entry(options, target, config->section, entry);
         if (status != ZN_OK && entry->line > 0)
-            return zn_context(status, "%s: line %d, column %d", path, entry->line, entry->column);
+            return zn_add_context(status, "%s: line %d, column %d", path, entry->line, entry->column);
         if (status != ZN_OK)
-            return zn_context(status, "%s", path);
+            return zn_add_context(status, "%s", path);
     }
     return ZN_OK;
 }

@@ -6,11 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "zinc/network.h"
+
 enum { ZN_MAX_DIMS = 4, ZN_PARAM_NAME = 128 };
-
-typedef enum zn_init { ZN_INIT_NORMAL, ZN_INIT_ONES, ZN_INIT_ZEROS, ZN_INIT_UNIFORM } zn_init;
-
-typedef struct zn_param zn_param;
 
 /* A low-rank adapter of a weight (LoRA): the linear operator gives W x + scale × B A x. */
 struct zn_adapter {

@@ -153,10 +153,10 @@ zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const c
                        place);
     zn_status status = open_chat(encoder);
     if (status != ZN_OK)
-        return zn_context(status, "%s", place);
+        return zn_add_context(status, "%s", place);
     status = zn_chat_apply(encoder->chat, row->messages, row->n_messages, false, &text);
     if (status != ZN_OK)
-        return zn_context(status, "%s", place);
+        return zn_add_context(status, "%s", place);
     status = add_conversation(encoder, &text, place, document);
     if (status == ZN_OK)
         status = note_ends(encoder, &text);

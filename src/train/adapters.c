@@ -101,8 +101,9 @@ static zn_status mark_base(struct zn_run *run, const zn_model *model)
 zn_status zn_run_make_model(struct zn_run *run, int64_t seq_len, zn_model **model)
 {
     zn_model *made;
-    struct zn_tensor_rank rank = {zn_mesh_coordinates(&run->mesh, zn_comm_rank(run->comm)).tensor, run->mesh.tensor};
-    ZN_TRY(zn_model_create_sliced(run->config, seq_len, rank, &made));
+    if (run->network && zn_run_has_adapters(run))
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--lora-rank, --adapter: not for a network of one's own");
+    ZN_TRY(zn_run_create_model(run, seq_len, &made));
     zn_status status = zn_run_has_adapters(run) ? zn_model_add_adapters(made, &run->record.options) : ZN_OK;
     if (status == ZN_OK && zn_run_has_adapters(run))
         status = mark_base(run, made);

@@ -96,7 +96,7 @@ zn_status zn_best_write(struct zn_run *run, const char *output, int64_t step)
         zn_run_note(run, "old weights stay: %s", zn_error_message());
     free(temporary);
     free(folder);
-    return status == ZN_OK ? ZN_OK : zn_context(status, "the best weights so far");
+    return status == ZN_OK ? ZN_OK : zn_add_context(status, "the best weights so far");
 }
 
 /* ---- At the end ---- */

@@ -109,5 +109,5 @@ zn_status zn_run_fail_plan(const struct zn_run *run, const struct zn_prediction 
         status = zn_fail(ZN_ERR_MEMORY, "needs %s at the least, the limit is %s; %s",
                          zn_size_text(p->tier[ZN_TIER_DEVICE] + p->tier[ZN_TIER_HOST] + p->reserved, least),
                          zn_size_text(run->memory_limit, limit), hint);
-    return run->process_is_limited ? zn_context(status, "the process is limited (`ulimit -v`, `ulimit -d`: raise it)") : status;
+    return run->process_is_limited ? zn_add_context(status, "the process is limited (`ulimit -v`, `ulimit -d`: raise it)") : status;
 }

@@ -30,7 +30,7 @@ static zn_status evaluate_batch(struct zn_run *run, const zn_windows *windows, i
     run->is_evaluation_alike = filled != ZN_OK;
     ZN_TRY(filled);
     const struct zn_micro_batch view = zn_host_batch_view(batch);
-    ZN_TRY(zn_engine_evaluate(run->engine, &view, &loss));
+    ZN_TRY(zn_zero_evaluate(run->engine, &view, &loss));
     if (!isfinite(loss) && share->bad < 0)
         share->bad = first;
     share->loss += loss;

@@ -171,6 +171,14 @@ static zn_status check_none_there(const zn_saving *s)
     return zn_comm_agree(s->setup.run->comm, status);
 }
 
+/* NULL: at the beginning. */
+static void begin_at(zn_saving *s, zn_checkpoint *checkpoint)
+{
+    s->checkpoint = checkpoint;
+    s->first_step = checkpoint ? checkpoint->state.step : 0;
+    s->first_window = checkpoint ? checkpoint->state.consumed : 0;
+}
+
 static zn_status find(zn_saving *s)
 {
     struct zn_run *run = s->setup.run;
@@ -190,9 +198,8 @@ static zn_status find(zn_saving *s)
         zn_run_note(run, "--resume: %s holds no checkpoint to go on from: starting at the beginning", from);
         return ZN_OK;
     }
-    s->checkpoint = found;
-    s->first_step = s->last_saved = found->state.step;
-    s->first_window = found->state.consumed;
+    begin_at(s, found);
+    s->last_saved = s->first_step;
     zn_status status = check_options(s, found);
     if (status == ZN_OK && o->resume && zn_comm_rank(run->comm) == 0)
         status = check_later(s);
@@ -322,6 +329,31 @@ static zn_status check_model(const zn_saving *s)
         return ZN_OK;
     return zn_fail(ZN_ERR_USAGE, "--model %s: is a checkpoint of --output %s, where they come and go; give another "
                    "--output", o->model, o->output);
+}
+
+zn_status zn_saving_go_to(zn_saving *s, const char *from)
+{
+    struct zn_run *run = s->setup.run;
+    zn_checkpoint *found, *before = s->checkpoint;
+    ZN_TRY(zn_checkpoint_find(run->comm, from, note, run, &found));
+    if (!found)
+        return zn_fail(ZN_ERR_INPUT, "%s: no whole checkpoint there", from);
+    begin_at(s, found);
+    zn_status status = check_options(s, found);
+    if (status == ZN_OK)
+        status = zn_saving_check_data(s);
+    if (status == ZN_OK && s->configuration)
+        status = check_configuration(s);
+    status = zn_comm_agree(run->comm, status);
+    if (status != ZN_OK) {
+        begin_at(s, before); /* the run is as it was */
+        zn_checkpoint_close(found);
+        return status;
+    }
+    zn_checkpoint_close(before);
+    s->last_saved = s->first_step;
+    run->checkpoint = found;
+    return ZN_OK;
 }
 
 zn_status zn_saving_prepare(zn_saving *s)

@@ -99,7 +99,7 @@ static zn_status add_files(const struct zn_run *run, const struct zn_room *room,
         ZN_TRY(add_need(needs, o->output, NEED_MODEL, (2 + (uint64_t)at_once) * model));
     uint64_t freed = o->overwrite ? zn_tree_disk_bytes(room->checkpoints) : 0;
     uint64_t wanted = (uint64_t)at_once * checkpoint;
-    ZN_TRY(add_need(needs, o->output, NEED_MODEL, model - shared));
+    ZN_TRY(add_need(needs, o->output, NEED_MODEL, run->is_temporary ? 0 : model - shared));
     return add_need(needs, room->checkpoints, NEED_CHECKPOINTS, wanted > freed ? wanted - freed : 0);
 }
 

@@ -36,7 +36,7 @@ void zn_run_init(struct zn_run *run, zn_comm *comm, const struct zn_train_listen
 
 void zn_run_fini(struct zn_run *run)
 {
-    zn_engine_destroy(run->engine);
+    zn_zero_destroy(run->engine);
     zn_storage_destroy(run->storage);
     zn_comm_log_requests(run->comm, NULL); /* it goes on after the run */
     zn_comm_destroy_groups(run->groups);
@@ -124,12 +124,21 @@ static zn_status choose_seq_len(const zn_model *model, const char *folder, int64
     return ZN_OK;
 }
 
+zn_status zn_run_create_model(const struct zn_run *run, int64_t seq_len, zn_model **model)
+{
+    struct zn_tensor_rank rank = {zn_mesh_coordinates(&run->mesh, zn_comm_rank(run->comm)).tensor, run->mesh.tensor};
+    if (run->network && rank.count > 1)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not for a network of one's own", rank.count);
+    return run->network ? zn_network_make_model(run->network, seq_len, model)
+                        : zn_model_create_sliced(run->config, seq_len, rank, model);
+}
+
 /* A model is made for one sequence length, which may depend on its own maximum: so it is made
  * for one token, asked, and made again. */
 static zn_status make_model(struct zn_run *run, const char *folder, int64_t *seq_len)
 {
     zn_model *probe;
-    ZN_TRY(zn_model_create(run->config, 1, &probe));
+    ZN_TRY(zn_run_create_model(run, 1, &probe));
     zn_status status = choose_seq_len(probe, folder, seq_len);
     zn_model_destroy(probe);
     return status == ZN_OK ? zn_run_make_model(run, *seq_len, &run->model) : status;
@@ -416,7 +425,7 @@ static zn_status start(struct zn_run *run, const struct zn_engine_options *optio
         .device = run->device, .host = run->host, .comm = run->comm, .storage = run->storage,
         .replica = run->groups[ZN_REPLICA], .tensor = run->groups[ZN_TENSOR], .progress = run->listener.progress};
     zn_progress_begin(run->listener.progress, "allocating the planned memory", NULL, 0);
-    ZN_TRY(zn_engine_create(&world, run->model->module, options, &run->plan, &run->engine));
+    ZN_TRY(zn_zero_create(&world, run->model->module, options, &run->plan, &run->engine));
     ZN_TRY(fill_params(run, seed));
     zn_model_files_close(run->files); /* the folder may go now */
     run->files = NULL;

@@ -11,6 +11,7 @@
 #include "checkpoint/peft.h"
 #include "checkpoint/weights.h"
 #include "device/open.h"
+#include "models/network.h"
 #include "text/jsonl.h"
 #include "plan/planner.h"
 #include "settings/settings.h"
@@ -52,6 +53,8 @@ struct zn_run {
     bool *is_quantised;      /* by parameter index; NULL: none is */
     const zn_checkpoint *checkpoint; /* where it goes on from; NULL: at the beginning. Borrowed */
     struct zn_weights_style style;
+    const zn_network *network; /* of the caller's own, in place of what config.json says; NULL: none. Borrowed */
+    bool is_temporary; /* the output folder goes with the run: no model is written into it */
     bool byte_tokenizer; /* text as bytes where the folder has no tokenizer */
     int threads;
     const char *isa;
@@ -113,6 +116,9 @@ zn_status zn_run_hold_files(struct zn_run *run, const char *folder);
  * default. */
 zn_status zn_run_open_model(struct zn_run *run, const char *folder, bool from_scratch,
                             int64_t *seq_len);
+
+/* The model of config.json, or of the caller's network, without adapters. The caller destroys it. */
+zn_status zn_run_create_model(const struct zn_run *run, int64_t seq_len, zn_model **model);
 
 /* Makes the model again for another length, which is at most its maximum. */
 zn_status zn_run_set_seq_len(struct zn_run *run, int64_t seq_len);

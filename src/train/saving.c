@@ -64,7 +64,7 @@ static struct zn_run_state state_at(const zn_saving *s, int64_t step, int64_t n_
                                  .precision = setup->settings->precision};
 }
 
-static zn_status begin(zn_saving *s, int64_t step, int64_t n_skipped)
+static zn_status begin(zn_saving *s, const char *folder, int64_t step, int64_t n_skipped)
 {
     struct zn_run *run = s->setup.run;
     const struct zn_save_options options = {.engine = run->engine,
@@ -73,7 +73,7 @@ static zn_status begin(zn_saving *s, int64_t step, int64_t n_skipped)
                                             .style = &run->style,
                                             .hub = run->hub,
                                             .adapter = zn_run_has_adapters(run) ? &run->record : NULL,
-                                            .folder = s->folder,
+                                            .folder = folder,
                                             .configuration = s->configuration,
                                             .file_bytes = s->file_bytes,
                                             .state = state_at(s, step, n_skipped)};
@@ -187,12 +187,23 @@ static zn_status save_now(zn_saving *s, int64_t step, int64_t n_skipped, bool be
     end_background(s);
     if (step == s->last_saved || s->setup.settings->keep == 0)
         return ZN_OK;
-    ZN_TRY(begin(s, step, n_skipped));
+    ZN_TRY(begin(s, s->folder, step, n_skipped));
     if (!behind)
         zn_progress_begin(s->setup.run->listener.progress, "syncing the checkpoint", NULL, 0);
     *saved = behind ? settle_behind(s) : publish(s, zn_save_settle(s->save));
     zn_progress_end(s->setup.run->listener.progress);
     return ZN_OK;
+}
+
+zn_status zn_saving_save(zn_saving *s, const char *folder, int64_t step, int64_t n_skipped)
+{
+    end_background(s);
+    ZN_TRY(begin(s, folder, step, n_skipped));
+    zn_status status = zn_save_publish(s->save, zn_save_settle(s->save));
+    zn_save_destroy(s->save);
+    s->save = NULL;
+    zn_progress_end(s->setup.run->listener.progress);
+    return status;
 }
 
 /* The first rank's signal, and whether all are done with the save in the background. */

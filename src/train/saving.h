@@ -63,6 +63,13 @@ void zn_saving_restore(const zn_saving *saving, int64_t *n_skipped);
 
 /* ---- Collective; block ---- */
 
+/* A checkpoint beside those of the run, as folder/step-N: none goes for it. */
+zn_status zn_saving_save(zn_saving *saving, const char *folder, int64_t step, int64_t n_skipped);
+
+/* Finds a checkpoint as --resume does, and goes on from it: it is run->checkpoint from now on, held to the run's options and data.
+ * zn_checkpoint_load and zn_saving_restore come next. */
+zn_status zn_saving_go_to(zn_saving *saving, const char *from);
+
 /* After each step but the last, with the number of steps done: saves when it is due; a checkpoint that cannot be written is
  * noted, and the run goes on. ZN_ERR_INTERRUPTED on every rank once a rank was told to stop; a checkpoint is saved then. */
 zn_status zn_saving_after_step(zn_saving *saving, int64_t step, int64_t n_skipped);

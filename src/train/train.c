@@ -97,7 +97,7 @@ static zn_status run_step(struct training *t, double lr, int64_t n_targets, stru
     }
     float scale = (float)(loss_scale / (double)n_targets);
     const struct zn_step input = {.batches = t->views, .scale = scale, .lr = lr, .loss_scale = loss_scale};
-    return zn_engine_step(t->run.engine, &input, verdict);
+    return zn_zero_step(t->run.engine, &input, verdict);
 }
 
 /* --early-stop. After the last step the weights are in the output folder already. */
@@ -127,7 +127,7 @@ static zn_status evaluate_if_due(struct training *t, int64_t step, struct zn_ste
     if (status == ZN_OK)
         remember(t, keep_best(t, step));
     else if (t->run.is_evaluation_alike)
-        remember(t, zn_context(status, "held-out data"));
+        remember(t, zn_add_context(status, "held-out data"));
     return t->run.is_evaluation_alike ? ZN_OK : status;
 }
 
@@ -251,8 +251,8 @@ static zn_status write_output(struct training *t, int64_t n_done)
     zn_status saved;
     ZN_TRY(zn_saving_end(t->saving, n_done, t->n_skipped, &saved));
     remember(t, saved);
-    ZN_TRY(zn_engine_finish(t->run.engine));
-    return zn_output_write_model(t->settings.output, &t->run);
+    ZN_TRY(zn_zero_finish(t->run.engine));
+    return t->run.is_temporary ? ZN_OK : zn_output_write_model(t->settings.output, &t->run);
 }
 
 /* The log has the last step before a checkpoint of it is there, and its held-out loss in that same line later. */
@@ -265,18 +265,17 @@ static zn_status end_last_step(struct training *t, struct zn_step_report *report
 }
 
 /* After the last step the weights are written first: whatever fails in the evaluation, they are there. */
-static zn_status one_step(struct training *t, int64_t step, zn_tracing *tracing)
+static zn_status one_step(struct training *t, int64_t step, struct zn_step_report *report)
 {
     bool is_last = step + 1 == t->settings.steps;
-    struct zn_verdict verdict;
-    struct zn_step_report report = {0};
-    zn_tracing_before(tracing, step);
-    ZN_TRY(compute_step(t, step, &verdict, &report));
-    ZN_TRY(zn_tracing_after(tracing, step));
-    zn_status status = is_last ? end_last_step(t, &report) : ZN_OK;
+    zn_tracing_before(t->tracing, step);
+    ZN_TRY(compute_step(t, step, &t->verdict, report));
+    ZN_TRY(zn_tracing_after(t->tracing, step));
+    t->step = step + 1;
+    zn_status status = is_last ? end_last_step(t, report) : ZN_OK;
     if (status == ZN_OK)
-        status = evaluate_if_due(t, step + 1, &report);
-    report_step(t, &report);
+        status = evaluate_if_due(t, step + 1, report);
+    report_step(t, report);
     ZN_TRY(status);
     if (is_last)
         return place_best(t, step + 1);
@@ -305,22 +304,19 @@ static zn_status end_at_once(struct training *t, int64_t n_done)
     return place_best(t, n_done);
 }
 
-static zn_status run_steps(struct training *t, zn_tracing *tracing)
+bool training_is_done(const struct training *t)
 {
-    int64_t first = zn_saving_first_step(t->saving), steps = t->settings.steps, step = first;
-    zn_saving_restore(t->saving, &t->n_skipped);
-    if (first == steps)
-        return end_at_once(t, steps);
-    for (; step < steps && !stops_early(t); step++)
-        ZN_TRY(one_step(t, step, tracing));
-    if (step < steps)
-        ZN_TRY(end_early(t, step));
-    if (step == first)
-        return ZN_OK;
-    if (t->n_updated == 0)
-        remember(t, zn_fail(ZN_ERR_NUMERIC, "every step of this run was skipped (%lld): the weights written are those it "
-                            "began with; the log has the reasons", (long long)(step - first)));
-    return ZN_OK;
+    return t->is_over || t->step >= t->settings.steps || stops_early(t);
+}
+
+zn_status training_step(struct training *t, struct zn_step_report *report)
+{
+    struct zn_step_report own;
+    report = report ? report : &own;
+    *report = (struct zn_step_report){0};
+    if (training_is_done(t))
+        return zn_fail(ZN_ERR_USAGE, "all %lld steps of the run are done, or it stopped early: steps says how many there are", (long long)t->settings.steps);
+    return one_step(t, t->step, report);
 }
 
 /* Rank 0: the run is marked as finished, and its log is whole. */
@@ -364,8 +360,9 @@ static void write_card(const struct training *t)
 /* Everything is written; what went wrong on the way is told, alike on every rank. */
 static zn_status end_run(struct training *t)
 {
-    write_card(t);
-    if (t->run.listener.end)
+    if (!t->run.is_temporary)
+        write_card(t);
+    if (t->run.listener.end && !t->run.is_temporary)
         t->run.listener.end(t->run.listener.self, t->settings.output);
     tell_summary(t);
     remember(t, zn_comm_agree(t->run.comm, end_records(t)));
@@ -373,9 +370,26 @@ static zn_status end_run(struct training *t)
     return t->failure == ZN_OK ? ZN_OK : zn_fail_text(t->failure, t->failure_text);
 }
 
-/* The others learn of it, and one rank of the node says it before any of them leaves. What is agreed upon they have
- * already, as they have a stop: so it is with all failures before there is a device. */
-static void tell_failure(const struct training *t, zn_status status)
+zn_status training_end(struct training *t)
+{
+    int64_t first = zn_saving_first_step(t->saving), steps = t->settings.steps;
+    if (t->is_over)
+        return ZN_OK;
+    if (!training_is_done(t))
+        return zn_fail(ZN_ERR_USAGE, "%lld of %lld steps are done: the run has not come to its end", (long long)t->step,
+                       (long long)steps);
+    if (first == steps)
+        ZN_TRY(end_at_once(t, steps));
+    else if (t->step < steps)
+        ZN_TRY(end_early(t, t->step));
+    if (t->step > first && t->n_updated == 0)
+        remember(t, zn_fail(ZN_ERR_NUMERIC, "every step of this run was skipped (%lld): the weights written are those it "
+                            "began with; the log has the reasons", (long long)(t->step - first)));
+    return end_run(t);
+}
+
+/* What is agreed upon the others have already, as they have a stop: so it is with all failures before there is a device. */
+void training_tell_failure(const struct training *t, zn_status status)
 {
     const struct zn_train_listener *listener = &t->options->listener;
     if (status != ZN_ERR_INTERRUPTED && !t->ends_alike && t->run.device)
@@ -384,42 +398,58 @@ static void tell_failure(const struct training *t, zn_status status)
         listener->failed(listener->self, zn_error_message(), zn_comm_speaks(t->run.comm));
 }
 
+zn_status training_begin(struct training *t, const struct training_setup *setup)
+{
+    const struct zn_train_options *options = setup->options;
+    *t = (struct training){.options = options, .settings = options->settings, .best.step = -1};
+    zn_run_init(&t->run, setup->comm, &options->listener);
+    t->run.network = setup->network;
+    t->run.is_temporary = setup->is_temporary;
+    t->summary.began = zn_clock_now(&t->run.clock);
+    t->run.origin = (struct zn_run_origin){options->command_line, options->settings.trace, time(NULL)};
+    t->run.rows = (struct zn_row_options){.map = t->settings.map.word, .n_map = t->settings.map.n};
+    ZN_TRY(training_set_up(t));
+    t->is_over = zn_saving_is_done(t->saving);
+    if (t->is_over)
+        return ZN_OK;
+    t->step = zn_saving_first_step(t->saving);
+    ZN_TRY(zn_comm_agree(setup->comm, zn_tracing_begin(t, &t->tracing)));
+    ZN_TRY(evaluate_at_start(t));
+    zn_saving_restore(t->saving, &t->n_skipped);
+    return ZN_OK;
+}
+
+void training_fini(struct training *t)
+{
+    zn_saving_destroy(t->saving);
+    zn_metrics_destroy(t->metrics);
+    for (int64_t a = 0; t->batches && a < t->engine.accumulate; a++)
+        zn_host_batch_fini(&t->batches[a]);
+    free(t->batches);
+    free(t->views);
+    free(t->which);
+    free(t->frozen);
+    zn_windows_destroy(t->windows);
+    zn_windows_destroy(t->eval_windows);
+    zn_data_part_fini(&t->trained);
+    zn_data_part_fini(&t->held_out_part);
+    zn_data_close(&t->data);
+    zn_data_close(&t->eval_data);
+    zn_run_fini(&t->run);
+    zn_tracing_destroy(t->tracing);
+}
+
 zn_status zn_train_as_rank(const struct zn_train_options *options, zn_comm *comm)
 {
-    struct training t = {.options = options, .settings = options->settings, .best.step = -1};
-    zn_tracing *tracing = NULL;
-    zn_run_init(&t.run, comm, &options->listener);
-    t.summary.began = zn_clock_now(&t.run.clock);
-    t.run.origin = (struct zn_run_origin){options->command_line, options->settings.trace, time(NULL)};
-    t.run.rows = (struct zn_row_options){.map = t.settings.map.word, .n_map = t.settings.map.n};
-    zn_status status = training_set_up(&t);
-    bool is_done = status == ZN_OK && zn_saving_is_done(t.saving);
-    if (status == ZN_OK && !is_done)
-        status = zn_comm_agree(comm, zn_tracing_begin(&t, &tracing));
-    if (status == ZN_OK && !is_done)
-        status = evaluate_at_start(&t);
-    if (status == ZN_OK && !is_done)
-        status = run_steps(&t, tracing);
-    if (status == ZN_OK && !is_done)
-        status = end_run(&t);
+    struct training t;
+    zn_status status = training_begin(&t, &(struct training_setup){.options = options, .comm = comm});
+    while (status == ZN_OK && !training_is_done(&t))
+        status = training_step(&t, NULL);
+    if (status == ZN_OK)
+        status = training_end(&t);
     if (status != ZN_OK)
-        tell_failure(&t, status);
-    zn_saving_destroy(t.saving);
-    zn_metrics_destroy(t.metrics);
-    for (int64_t a = 0; t.batches && a < t.engine.accumulate; a++)
-        zn_host_batch_fini(&t.batches[a]);
-    free(t.batches);
-    free(t.views);
-    free(t.which);
-    free(t.frozen);
-    zn_windows_destroy(t.windows);
-    zn_windows_destroy(t.eval_windows);
-    zn_data_part_fini(&t.trained);
-    zn_data_part_fini(&t.held_out_part);
-    zn_data_close(&t.data);
-    zn_data_close(&t.eval_data);
-    zn_run_fini(&t.run);
-    zn_tracing_destroy(tracing);
+        training_tell_failure(&t, status);
+    training_fini(&t);
     return status;
 }
 

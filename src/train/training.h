@@ -15,7 +15,7 @@
 #include "zero/precision.h"
 
 struct training {
-    const struct zn_train_options *options; /* as they were asked for */
+    const struct zn_train_options *options; /* as they were asked for; borrowed */
     struct zn_settings settings;            /* theirs, with what the run decides */
     struct zn_run run;
     struct zn_engine_options engine;
@@ -32,6 +32,10 @@ struct training {
     struct zn_best best;                /* --early-stop */
     zn_metrics *metrics;
     zn_saving *saving;
+    struct zn_tracing *tracing;
+    struct zn_verdict verdict; /* of the last step; its report borrows the reason */
+    int64_t step;              /* steps done */
+    bool is_over;              /* --resume found nothing left to do */
     struct zn_summary summary;
     struct zn_card card;
     int64_t n_skipped; /* steps skipped in a row */
@@ -47,7 +51,37 @@ struct training {
     double peak_flops; /* of a core, where `zinc doctor --measure` has measured this machine; else 0 */
 };
 
-/* Everything up to the first step: all ranks succeed or none. Collective; blocks. */
+/* ---- A run, step by step (train.c). Collective; block ---- */
+
+/* Before training_begin, in a zeroed struct: what is not in the options. */
+struct training_setup {
+    const struct zn_train_options *options; /* borrowed, as long as the run lives */
+    zn_comm *comm;                          /* the same */
+    const zn_network *network;              /* as of struct zn_run */
+    bool is_temporary;                      /* the same */
+};
+
+/* Everything up to the first step, with the evaluation before it. The caller calls training_fini whatever happened, after
+ * training_tell_failure where this or what follows fails. */
+zn_status training_begin(struct training *t, const struct training_setup *setup);
+
+/* Whether all steps are done. Not collective. */
+bool training_is_done(const struct training *t);
+
+/* The next step, with what is due after it: its line in the log, an evaluation, a checkpoint; after the last the model is written. The
+ * report may be NULL; its texts live until the next step. */
+zn_status training_step(struct training *t, struct zn_step_report *report);
+
+/* After the last step: the end of the log and of run.json. */
+zn_status training_end(struct training *t);
+
+/* The others learn of a failure, and one rank of the node says it before any of them leaves. */
+void training_tell_failure(const struct training *t, zn_status status);
+void training_fini(struct training *t);
+
+/* ---- Its parts ---- */
+
+/* Opens, plans and starts everything: all ranks succeed or none. Collective; blocks. */
 zn_status training_set_up(struct training *t);
 
 /* Settings into what the engine, the planner and the schedule take: before the model is known, after it, and

@@ -65,9 +65,8 @@ static zn_status build(zn_engine *e)
     return pipeline_init(e);
 }
 
-zn_status zn_engine_create(const struct zn_world *world, const zn_module *module,
-                           const struct zn_engine_options *options, const zn_engine_plan *plan,
-                           zn_engine **engine)
+zn_status zn_zero_create(const struct zn_world *world, const zn_module *module, const struct zn_engine_options *options,
+                         const zn_engine_plan *plan, zn_engine **engine)
 {
     zn_engine *e = calloc(1, sizeof *e);
     if (!e)
@@ -96,7 +95,7 @@ zn_status zn_engine_create(const struct zn_world *world, const zn_module *module
     zn_status status = build(e);
     if (status != ZN_OK) {
         zn_comm_abort(e->comm, status); /* the others may be sharing memory that is not to be freed together */
-        zn_engine_destroy(e);
+        zn_zero_destroy(e);
         return status;
     }
     *engine = e;
@@ -130,7 +129,7 @@ static void quiesce(zn_engine *e)
     matrices_fini(e);
 }
 
-void zn_engine_destroy(zn_engine *e)
+void zn_zero_destroy(zn_engine *e)
 {
     if (!e)
         return;

@@ -2,6 +2,8 @@
  * the stage says, and runs training steps. Where parameters are sliced (tensor parallelism), the ranks that hold the same slices
  * partition them; elements of parameters are counted as in the whole parameter here.
  *
+ * Functions whose names the public engine (zinc/engine.h) has as well begin with zn_zero_.
+ *
  * It is made from a plan (schedule/compile.h): it allocates the plan's buffers and runs its program along the tape. All functions
  * are collective unless said; they block until the device has done the work where they return values. */
 #ifndef ZN_ZERO_ENGINE_H
@@ -26,10 +28,9 @@ struct zn_world {
 };
 
 /* Everything passed in is borrowed and outlives the engine. */
-zn_status zn_engine_create(const struct zn_world *world, const zn_module *module,
-                           const struct zn_engine_options *options, const zn_engine_plan *plan,
-                           zn_engine **engine);
-void zn_engine_destroy(zn_engine *engine);
+zn_status zn_zero_create(const struct zn_world *world, const zn_module *module, const struct zn_engine_options *options,
+                         const zn_engine_plan *plan, zn_engine **engine);
+void zn_zero_destroy(zn_engine *engine);
 
 /* ---- Values of parameters (zero/states.c) ---- */
 
@@ -93,6 +94,9 @@ zn_status zn_engine_stream_state(zn_engine *engine, zn_state state, zn_take_valu
 /* The same for the masters of trained parameters alone: a frozen base is not read. */
 zn_status zn_engine_stream_trained(zn_engine *engine, zn_take_values take, void *self);
 
+/* The same for one parameter: only its units are read. */
+zn_status zn_engine_stream_param(zn_engine *engine, const zn_param *param, zn_state state, zn_take_values take, void *self);
+
 /* Not collective: for a run that goes on where another ended. */
 void zn_engine_set_updates(zn_engine *engine, int64_t n_updates);
 
@@ -132,10 +136,10 @@ struct zn_step {
 /* Forward and backward of all micro-batches in the order of the schedule, then norm, clipping and the
  * update. A gradient that is not finite skips the update; where units are updated in backward it is a
  * failure. */
-zn_status zn_engine_step(zn_engine *engine, const struct zn_step *step, struct zn_verdict *verdict);
+zn_status zn_zero_step(zn_engine *engine, const struct zn_step *step, struct zn_verdict *verdict);
 
 /* Applies the update that is still pending, at the end of a run with delayed updates. */
-zn_status zn_engine_finish(zn_engine *engine);
+zn_status zn_zero_finish(zn_engine *engine);
 
 /* Not collective: how many updates were made (the optimizer's t), and how many were decided: one more while one is
  * pending. */
@@ -150,7 +154,7 @@ struct zn_moved {
 struct zn_moved zn_engine_moved(const zn_engine *engine);
 
 /* Sum of the token losses of this rank's batch, forward alone. */
-zn_status zn_engine_evaluate(zn_engine *engine, const struct zn_micro_batch *batch, double *loss);
+zn_status zn_zero_evaluate(zn_engine *engine, const struct zn_micro_batch *batch, double *loss);
 
 /* ---- Extending a sequence (zero/extend.c): engines that do not train, with options.extends ---- */
 

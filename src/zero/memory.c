@@ -64,7 +64,7 @@ static zn_status alloc_buffer(zn_engine *e, zn_buffer_id id)
     else
         status = zn_device_alloc(device_of(e, b.tier), b.tier, b.kind, b.n_bytes, &b.base);
     if (status != ZN_OK)
-        return zn_context(status, "%s", b.name);
+        return zn_add_context(status, "%s", b.name);
     if (b.space == ZN_SPACE_HOST)
         zn_device_pin(e->device, zn_buffer_extent(&b, 0));
     e->buffers[id] = b;
@@ -100,7 +100,7 @@ static zn_status alloc_tables(zn_engine *e)
             continue;
         zn_status status = zn_device_alloc(e->device, ZN_TIER_DEVICE, ZN_KIND_BUFFERS, padded, &e->tables[i].base);
         if (status != ZN_OK)
-            return zn_context(status, "%s", c->name);
+            return zn_add_context(status, "%s", c->name);
         e->tables[i].n_bytes = padded;
         ZN_TRY(zn_device_write(e->device, e->tables[i].base, c->values, n_bytes));
     }

@@ -105,7 +105,7 @@ struct zn_moved zn_engine_moved(const zn_engine *e)
     return e->moved;
 }
 
-zn_status zn_engine_step(zn_engine *e, const struct zn_step *step, struct zn_verdict *verdict)
+zn_status zn_zero_step(zn_engine *e, const struct zn_step *step, struct zn_verdict *verdict)
 {
     struct zn_verdict v = {0};
     if (e->options.in_backward) {
@@ -130,7 +130,7 @@ zn_status zn_engine_step(zn_engine *e, const struct zn_step *step, struct zn_ver
     return ZN_OK;
 }
 
-zn_status zn_engine_evaluate(zn_engine *e, const struct zn_micro_batch *from, double *loss)
+zn_status zn_zero_evaluate(zn_engine *e, const struct zn_micro_batch *from, double *loss)
 {
     struct zn_batch batch = {.loss = sum_address(e, ZN_SUM_EVALUATE)};
     ZN_TRY(sum_clear(e, ZN_SUM_EVALUATE));

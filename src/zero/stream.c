@@ -4,14 +4,32 @@
 
 #include "zero/engine_private.h"
 
-/* Frozen units have masters, which may be left out, and no other state. */
-static bool is_streamed(const zn_engine *e, int unit, zn_state state, bool trained_only)
+/* What is handed out: a state of all parameters, of those that are trained, or of one. */
+struct selection {
+    zn_state state;
+    bool trained_only;
+    const zn_param *only; /* NULL: all */
+};
+
+static bool holds_param(const zn_engine *e, int unit, const zn_param *p)
 {
-    return is_trained(e, unit) ? unit_has_state(e, unit, state) : state == ZN_STATE_MASTER && !trained_only;
+    const struct zn_unit *u = &e->units->units[unit];
+    int i = 0;
+    while (i < u->n_parts && e->units->parts[u->first_part + i].param != p->index)
+        i++;
+    return i < u->n_parts;
+}
+
+/* Frozen units have masters, which may be left out, and no other state. */
+static bool is_streamed(const zn_engine *e, int unit, const struct selection *s)
+{
+    if (s->only && !holds_param(e, unit, s->only))
+        return false;
+    return is_trained(e, unit) ? unit_has_state(e, unit, s->state) : s->state == ZN_STATE_MASTER && !s->trained_only;
 }
 
 /* Every rank has all of it and reads it piece by piece. */
-static zn_status stream_alone(zn_engine *e, zn_state state, bool trained_only, int64_t piece, zn_take_values take, void *self)
+static zn_status stream_alone(zn_engine *e, const struct selection *s, int64_t piece, zn_take_values take, void *self)
 {
     float *values = malloc((size_t)piece * sizeof *values);
     if (!values)
@@ -19,11 +37,12 @@ static zn_status stream_alone(zn_engine *e, zn_state state, bool trained_only, i
     zn_status status = ZN_OK;
     for (int i = 0; i < e->module->n_params && status == ZN_OK; i++) {
         const zn_param *p = &e->module->params[i];
-        bool goes = zn_engine_has_state(e, p, state) && is_streamed(e, zn_units_row(e->units, p, 0)->unit, state, trained_only);
-        int64_t end = goes ? zn_state_values(p->n_elements, zn_engine_state_grain(e, state)) : 0;
+        bool goes = (!s->only || s->only->index == i) && zn_engine_has_state(e, p, s->state) &&
+                    is_streamed(e, zn_units_row(e->units, p, 0)->unit, s);
+        int64_t end = goes ? zn_state_values(p->n_elements, zn_engine_state_grain(e, s->state)) : 0;
         for (int64_t at = 0; at < end && status == ZN_OK; at += piece) {
             int64_t n = end - at < piece ? end - at : piece;
-            status = read_held(e, p, state, at, values, n);
+            status = read_held(e, p, s->state, at, values, n);
             if (status == ZN_OK)
                 status = take(self, p, at, values, n);
         }
@@ -143,54 +162,63 @@ static zn_status take_slices(void *self, const zn_param *p, int64_t first, const
 
 /* ---- All of it ---- */
 
-/* Hands values on and counts them. */
+/* Hands values on, those of one parameter alone where one is wanted, and counts them. */
 struct counted {
     zn_take_values take;
     void *self;
     zn_progress *progress;
+    const zn_param *only;
 };
 
 static zn_status take_counted(void *self, const zn_param *param, int64_t first, const float *values, int64_t n_elements)
 {
     const struct counted *c = self;
+    if (c->only && c->only->index != param->index)
+        return ZN_OK;
     zn_progress_add(c->progress, n_elements);
     return c->take(c->self, param, first, values, n_elements);
 }
 
-static zn_status stream_held(zn_engine *e, zn_state state, bool trained_only, zn_take_values take, void *self)
+static zn_status stream_held(zn_engine *e, const struct selection *s, zn_take_values take, void *self)
 {
     int64_t piece = (int64_t)(e->buffers[ZN_BUFFER_STAGING].n_bytes / sizeof(float)) / (e->n_ranks > 1 ? e->n_ranks + 1 : 1);
     if (e->placement->states.form == ZN_WHOLE)
-        return zn_comm_agree(e->comm, stream_alone(e, state, trained_only, piece, take, self));
+        return zn_comm_agree(e->comm, stream_alone(e, s, piece, take, self));
     float *values = malloc((size_t)piece * sizeof *values);
     if (!values)
         return zn_fail(ZN_ERR_MEMORY, "no memory to hand out parameters");
     zn_status status = ZN_OK;
     for (int u = 0; u < e->units->n_units && status == ZN_OK; u++)
-        if (is_streamed(e, u, state, trained_only))
-            status = stream_unit(e, state, u, piece, values, take, self);
+        if (is_streamed(e, u, s))
+            status = stream_unit(e, s->state, u, piece, values, take, self);
     free(values);
     return status;
 }
 
-static zn_status stream_state(zn_engine *e, zn_state state, bool trained_only, zn_take_values take, void *self)
+static zn_status stream(zn_engine *e, const struct selection *s, zn_take_values take, void *self)
 {
+    struct counted counted = {take, self, e->progress, s->only};
     if (!e->tensor)
-        return stream_held(e, state, trained_only, take, self);
-    struct slice_taker t = {.engine = e, .take = take, .self = self, .all = malloc(e->buffers[ZN_BUFFER_SLICES].n_bytes)};
+        return stream_held(e, s, take_counted, &counted);
+    struct slice_taker t = {.engine = e, .take = take_counted, .self = &counted, .all = malloc(e->buffers[ZN_BUFFER_SLICES].n_bytes)};
     if (!t.all)
         return zn_fail(ZN_ERR_MEMORY, "no memory to hand out slices of parameters");
-    zn_status status = stream_held(e, state, trained_only, take_slices, &t);
+    zn_status status = stream_held(e, s, take_slices, &t);
     free(t.all);
     return status == ZN_OK ? zn_comm_agree(e->world, t.taken) : status;
 }
 
 zn_status zn_engine_stream_state(zn_engine *e, zn_state state, zn_take_values take, void *self)
 {
-    return stream_state(e, state, false, take_counted, &(struct counted){take, self, e->progress});
+    return stream(e, &(struct selection){.state = state}, take, self);
 }
 
 zn_status zn_engine_stream_trained(zn_engine *e, zn_take_values take, void *self)
 {
-    return stream_state(e, ZN_STATE_MASTER, true, take_counted, &(struct counted){take, self, e->progress});
+    return stream(e, &(struct selection){.state = ZN_STATE_MASTER, .trained_only = true}, take, self);
+}
+
+zn_status zn_engine_stream_param(zn_engine *e, const zn_param *param, zn_state state, zn_take_values take, void *self)
+{
+    return stream(e, &(struct selection){.state = state, .only = param}, take, self);
 }

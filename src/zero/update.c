@@ -307,7 +307,7 @@ zn_status update_by_verdict(zn_engine *e, const struct zn_step *step, const stru
     return ZN_OK;
 }
 
-zn_status zn_engine_finish(zn_engine *e)
+zn_status zn_zero_finish(zn_engine *e)
 {
     ZN_TRY(update_begin(e));
     ZN_TRY(update_finish_delayed(e));

@@ -21,9 +21,9 @@ static void context_goes_before_the_text(void **state)
 {
     (void)state;
     zn_fail(ZN_ERR_IO, "no such file");
-    assert_int_equal(zn_context(ZN_ERR_INPUT, "reading %s", "model"), ZN_ERR_INPUT);
+    assert_int_equal(zn_add_context(ZN_ERR_INPUT, "reading %s", "model"), ZN_ERR_INPUT);
     assert_string_equal(zn_error_message(), "reading model: no such file");
-    zn_context(ZN_ERR_INPUT, "rank %d", 2);
+    zn_add_context(ZN_ERR_INPUT, "rank %d", 2);
     assert_string_equal(zn_error_message(), "rank 2: reading model: no such file");
 }
 
@@ -46,10 +46,10 @@ static void long_texts_are_cut_not_lost(void **state)
     zn_fail(ZN_ERR_IO, "%s", text);
     size_t n = strlen(zn_error_message());
     assert_true(n > 1000 && n < sizeof text);
-    zn_context(ZN_ERR_IO, "context");
+    zn_add_context(ZN_ERR_IO, "context");
     assert_int_equal(strncmp(zn_error_message(), "context: xxx", 12), 0);
     assert_int_equal(strlen(zn_error_message()), n);
-    zn_context(ZN_ERR_IO, "%s", text);
+    zn_add_context(ZN_ERR_IO, "%s", text);
     assert_int_equal(strlen(zn_error_message()), n);
 }
 

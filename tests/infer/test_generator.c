@@ -74,7 +74,7 @@ static void run_init_as(struct run *r, struct lab *l, struct zn_engine_options o
     options.micro_batch = options.accumulate = 1;
     options.delay_after = -1;
     OK(zn_dry_run(l->model->module, &options, 1, &r->plan));
-    OK(zn_engine_create(&world, l->model->module, &options, &r->plan, &r->engine));
+    OK(zn_zero_create(&world, l->model->module, &options, &r->plan, &r->engine));
     OK(zn_weights_load(r->engine, l->model, l->files, &l->style, NULL, NULL));
     OK(zn_engine_publish(r->engine));
 }
@@ -87,7 +87,7 @@ static void run_init(struct run *r, struct lab *l, zn_dtype type, int64_t rows)
 
 static void run_fini(struct run *r)
 {
-    zn_engine_destroy(r->engine);
+    zn_zero_destroy(r->engine);
     zn_engine_plan_fini(&r->plan);
 }
 
@@ -112,7 +112,7 @@ static double loss_at(struct run *evaluation, struct lab *l, int position, int32
     double loss;
     for (int i = 0; i < TIME; i++)
         targets[i] = i == position ? target : -1;
-    OK(zn_engine_evaluate(evaluation->engine, &(struct zn_micro_batch){.ids = l->ids, .targets = targets}, &loss));
+    OK(zn_zero_evaluate(evaluation->engine, &(struct zn_micro_batch){.ids = l->ids, .targets = targets}, &loss));
     return loss;
 }
 
@@ -189,7 +189,7 @@ static double loss_in(struct lab *l, zn_dtype type)
     struct run r;
     double loss;
     run_init_as(&r, l, (struct zn_engine_options){.type = type, .seq_len = TIME});
-    OK(zn_engine_evaluate(r.engine, &(struct zn_micro_batch){.ids = l->ids, .targets = l->ids}, &loss));
+    OK(zn_zero_evaluate(r.engine, &(struct zn_micro_batch){.ids = l->ids, .targets = l->ids}, &loss));
     run_fini(&r);
     return loss;
 }

@@ -93,7 +93,7 @@ static zn_status run_steps(struct rank *r, zn_engine *engine)
         r->reduced = zn_comm_sent(r->comm, ZN_COMM_REDUCE_GRAD);
         r->nvme_read = zn_engine_moved(engine).read;
         r->nvme_write = zn_engine_moved(engine).written;
-        ZN_TRY(zn_engine_step(engine, &step, &verdict));
+        ZN_TRY(zn_zero_step(engine, &step, &verdict));
     }
     r->nvme_read = zn_engine_moved(engine).read - r->nvme_read;
     r->nvme_write = zn_engine_moved(engine).written - r->nvme_write;
@@ -131,14 +131,14 @@ static void *run_rank(void *arg)
         r->status = zn_device_create_cpu(&ledger, r->clock, 1, NULL, &host);
     const struct zn_world world = {.device = device, .host = host, .comm = r->comm, .storage = r->storage};
     if (r->status == ZN_OK)
-        r->status = zn_engine_create(&world, r->setup->model->module, &r->setup->engine, r->plan, &engine);
+        r->status = zn_zero_create(&world, r->setup->model->module, &r->setup->engine, r->plan, &engine);
     const zn_module *module = r->setup->model->module;
     for (int i = 0; i < module->n_params && r->status == ZN_OK; i++)
         r->status = zn_engine_init_param(engine, &module->params[i], 1);
     if (r->status == ZN_OK)
         r->status = run_steps(r, engine);
     memcpy(r->ledger, ledger.tier_peak, sizeof r->ledger);
-    zn_engine_destroy(engine);
+    zn_zero_destroy(engine);
     zn_storage_destroy(r->storage);
     zn_device_destroy(host);
     zn_device_destroy(device);

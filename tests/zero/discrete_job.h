@@ -89,7 +89,7 @@ static inline void *run_rank(void *arg)
         world.device = discrete_create(&ledger, &clock, job->lags ? job->lags + (uint64_t)zn_comm_rank(job->comm) : 0);
     else
         WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.device));
-    WORLD_OK(zn_engine_create(&world, job->model->module, &job->options, &plan, &engine));
+    WORLD_OK(zn_zero_create(&world, job->model->module, &job->options, &plan, &engine));
     for (int i = 0; i < job->model->module->n_params; i++)
         WORLD_OK(zn_engine_init_param(engine, &job->model->module->params[i], 5));
     WORLD_OK(zn_engine_publish(engine));
@@ -100,14 +100,14 @@ static inline void *run_rank(void *arg)
         for (int i = 0; i < 2 * TIME; i++)
             ids[i / TIME][i % TIME] = (i * 37 + s * 11 + zn_comm_rank(job->comm) * 101) % 300;
         struct zn_verdict verdict;
-        WORLD_OK(zn_engine_step(engine,
+        WORLD_OK(zn_zero_step(engine,
                                 &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-3,
                                                   .loss_scale = 1},
                                 &verdict));
         job->norms[s] = verdict.norm;
         job->losses[s] = verdict.loss;
     }
-    WORLD_OK(zn_engine_finish(engine));
+    WORLD_OK(zn_zero_finish(engine));
     job->bytes_out = world.device->bytes_out;
     job->bytes_in = world.device->bytes_in;
     struct taking taking = {job->model, job->weights};
@@ -115,7 +115,7 @@ static inline void *run_rank(void *arg)
     for (int tier = 0; tier < ZN_N_TIERS; tier++)
         assert_int_equal(zn_manifest_bytes(&plan.manifest, (zn_tier)tier, ZN_N_KINDS),
                          zn_ledger_tier(&ledger, (zn_tier)tier));
-    zn_engine_destroy(engine);
+    zn_zero_destroy(engine);
     zn_comm_destroy(job->comm);
     zn_storage_destroy(world.storage);
     zn_device_destroy(world.device);

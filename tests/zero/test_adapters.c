@@ -61,7 +61,7 @@ static void *run_rank(void *arg)
                                          &world.storage));
     WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.device));
     WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.host));
-    WORLD_OK(zn_engine_create(&world, job->model->module, &job->options, &plan, &engine));
+    WORLD_OK(zn_zero_create(&world, job->model->module, &job->options, &plan, &engine));
     for (int i = 0; i < job->model->module->n_params; i++)
         WORLD_OK(zn_engine_init_param(engine, &job->model->module->params[i], 5));
     WORLD_OK(zn_engine_publish(engine));
@@ -71,16 +71,16 @@ static void *run_rank(void *arg)
         for (int i = 0; i < 2 * TIME; i++)
             ids[i / TIME][i % TIME] = (i * 37 + s * 11 + zn_comm_rank(job->comm) * 101) % 300;
         struct zn_verdict verdict;
-        WORLD_OK(zn_engine_step(engine, &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-2, .loss_scale = 1},
+        WORLD_OK(zn_zero_step(engine, &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-2, .loss_scale = 1},
                                 &verdict));
         job->norms[s] = verdict.norm;
         job->losses[s] = verdict.loss;
     }
-    WORLD_OK(zn_engine_finish(engine));
+    WORLD_OK(zn_zero_finish(engine));
     WORLD_OK(zn_engine_stream_state(engine, ZN_STATE_MASTER, take, job));
     for (int k = 0; k < ZN_N_KINDS; k++)
         job->kinds[k] = zn_manifest_bytes(&plan.manifest, ZN_N_TIERS, (zn_kind)k);
-    zn_engine_destroy(engine);
+    zn_zero_destroy(engine);
     zn_comm_destroy(job->comm);
     zn_storage_destroy(world.storage);
     zn_device_destroy(world.device);

@@ -23,13 +23,13 @@ static zn_status train(struct job *job, struct zn_world *world, zn_engine_plan *
     int32_t ids[2][TIME] = {{0}};
     const struct zn_micro_batch batches[] = {{.ids = ids[0], .targets = ids[0]}, {.ids = ids[1], .targets = ids[1]}};
     struct zn_verdict verdict;
-    ZN_TRY(zn_engine_create(world, job->model->module, &job->options, plan, engine));
+    ZN_TRY(zn_zero_create(world, job->model->module, &job->options, plan, engine));
     for (int i = 0; i < job->model->module->n_params; i++)
         ZN_TRY(zn_engine_init_param(*engine, &job->model->module->params[i], 5));
     ZN_TRY(zn_engine_publish(*engine));
     for (int s = 0; s < STEPS; s++)
-        ZN_TRY(zn_engine_step(*engine, &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-3, .loss_scale = 1}, &verdict));
-    return zn_engine_finish(*engine);
+        ZN_TRY(zn_zero_step(*engine, &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-3, .loss_scale = 1}, &verdict));
+    return zn_zero_finish(*engine);
 }
 
 static void *run_failing_rank(void *arg)
@@ -50,7 +50,7 @@ static void *run_failing_rank(void *arg)
     if (rank->status != ZN_OK)
         zn_comm_abort(world.comm, rank->status);
     snprintf(rank->message, sizeof rank->message, "%s", zn_error_message());
-    zn_engine_destroy(engine);
+    zn_zero_destroy(engine);
     zn_comm_destroy(world.comm);
     zn_device_destroy(world.device);
     zn_device_destroy(world.host);

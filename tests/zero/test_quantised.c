@@ -88,7 +88,7 @@ static void *run_rank(void *arg)
                                          &world.storage));
     WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.device));
     WORLD_OK(zn_device_create_cpu(&ledger, &clock, 1, NULL, &world.host));
-    WORLD_OK(zn_engine_create(&world, job->model->module, &job->options, &plan, &engine));
+    WORLD_OK(zn_zero_create(&world, job->model->module, &job->options, &plan, &engine));
     for (int i = 0; i < job->model->module->n_params; i++)
         fill(job, engine, &job->model->module->params[i]);
     WORLD_OK(zn_engine_publish(engine));
@@ -101,19 +101,19 @@ static void *run_rank(void *arg)
         struct zn_moved before = zn_engine_moved(engine);
         if (!job->options.trains)
             continue;
-        WORLD_OK(zn_engine_step(engine, &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-2, .loss_scale = 1},
+        WORLD_OK(zn_zero_step(engine, &(struct zn_step){.batches = batches, .scale = 1.0f / TIME, .lr = 1e-2, .loss_scale = 1},
                                 &verdict));
         job->norms[s] = verdict.norm;
         job->losses[s] = verdict.loss;
         job->read = zn_engine_moved(engine).read - before.read;
     }
-    WORLD_OK(zn_engine_finish(engine));
-    WORLD_OK(zn_engine_evaluate(engine, batches, &job->evaluated));
+    WORLD_OK(zn_zero_finish(engine));
+    WORLD_OK(zn_zero_evaluate(engine, batches, &job->evaluated));
     if (job->options.trains)
         WORLD_OK(zn_engine_stream_state(engine, ZN_STATE_MASTER, take, job));
     job->quantised = plan.buffers[ZN_BUFFER_QUANTISED].n_bytes;
     job->others = plan.buffers[ZN_BUFFER_PARAMETERS].n_bytes + plan.buffers[ZN_BUFFER_FROZEN].n_bytes;
-    zn_engine_destroy(engine);
+    zn_zero_destroy(engine);
     zn_comm_destroy(job->comm);
     zn_storage_destroy(world.storage);
     zn_device_destroy(world.device);

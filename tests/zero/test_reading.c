@@ -46,19 +46,19 @@ static zn_status with_engine(struct job *j, const zn_engine_plan *plan, const st
     int32_t ids[TIME];
     for (int i = 0; i < TIME; i++)
         ids[i] = (int32_t)(i * 7919 % VOCABULARY);
-    ZN_TRY(zn_engine_create(world, j->module, &j->options, plan, &e));
+    ZN_TRY(zn_zero_create(world, j->module, &j->options, plan, &e));
     zn_status status = ZN_OK;
     for (int i = 0; i < j->module->n_params && status == ZN_OK; i++)
         status = zn_engine_init_param(e, &j->module->params[i], 5);
     if (status == ZN_OK)
         status = zn_engine_publish(e);
     if (status == ZN_OK && !j->options.extends)
-        status = zn_engine_evaluate(e, &(struct zn_micro_batch){.ids = ids, .targets = ids}, &j->result.loss);
+        status = zn_zero_evaluate(e, &(struct zn_micro_batch){.ids = ids, .targets = ids}, &j->result.loss);
     if (status == ZN_OK && j->options.extends)
         status = zn_engine_extend(e, ids, PROMPT, j->result.logits[0]);
     for (int i = PROMPT; i < TIME && status == ZN_OK && j->options.extends; i++)
         status = zn_engine_extend(e, ids + i, 1, j->result.logits[1]);
-    zn_engine_destroy(e);
+    zn_zero_destroy(e);
     return status;
 }
 

@@ -59,7 +59,7 @@ static void steps_allocate_nothing_large(void **state)
         struct zn_verdict verdict;
         zn_ledger before;
         for (int i = 0; i < 20; i++) {
-            assert_int_equal(zn_engine_step(run.engine, &step, &verdict), ZN_OK);
+            assert_int_equal(zn_zero_step(run.engine, &step, &verdict), ZN_OK);
             if (i == 0)
                 before = run.ledger;
         }

@@ -105,9 +105,9 @@ static bool fails_at(const struct shape *shape, int n)
     struct zn_verdict verdict;
     zn_status status = ZN_OK;
     for (int i = 0; i < 2 && status == ZN_OK; i++)
-        status = zn_engine_step(run.engine, &step, &verdict);
+        status = zn_zero_step(run.engine, &step, &verdict);
     if (status == ZN_OK)
-        status = zn_engine_finish(run.engine);
+        status = zn_zero_finish(run.engine);
     if (status != ZN_OK && !strstr(zn_error_message(), "no memory for the "))
         fail_msg("submission %d: '%s'", n, zn_error_message());
     bool failed = atomic_load(&n_left) < 0;

@@ -50,7 +50,7 @@ static inline struct world_result simulate(const char *config, const struct zn_e
     struct zn_sim_storage storage = {
         .n_bytes = plan.swap_bytes + 4096, .read_bytes = rates->read_bytes, .write_bytes = rates->write_bytes};
     WORLD_OK(zn_storage_create_sim(&clock, &storage, &world.storage));
-    WORLD_OK(zn_engine_create(&world, model->module, options, &plan, &engine));
+    WORLD_OK(zn_zero_create(&world, model->module, options, &plan, &engine));
     WORLD_OK(zn_engine_publish(engine));
     int32_t *tokens = calloc((size_t)(options->micro_batch * options->seq_len), sizeof *tokens);
     struct zn_micro_batch batches[16];
@@ -59,11 +59,11 @@ static inline struct world_result simulate(const char *config, const struct zn_e
     struct zn_step step = {.batches = batches, .scale = 1, .lr = 1e-3, .loss_scale = 1};
     for (int i = 0; i < 2; i++) {
         double start = zn_clock_now(&clock);
-        WORLD_OK(zn_engine_step(engine, &step, &verdict));
+        WORLD_OK(zn_zero_step(engine, &step, &verdict));
         WORLD_OK(world.device->ops->synchronize(world.device));
         *(i ? &r.second : &r.first) = zn_clock_now(&clock) - start;
     }
-    WORLD_OK(zn_engine_finish(engine)); /* what is left of the update counts */
+    WORLD_OK(zn_zero_finish(engine)); /* what is left of the update counts */
     r.bytes_out = world.device->bytes_out;
     r.bytes_in = world.device->bytes_in;
     zn_units units;
@@ -77,7 +77,7 @@ static inline struct world_result simulate(const char *config, const struct zn_e
     r.written = zn_storage_bytes_written(world.storage);
     for (int kind = 0; kind < ZN_N_COMM_KINDS; kind++)
         r.sent += zn_comm_sent(world.comm, (zn_comm_kind)kind);
-    zn_engine_destroy(engine);
+    zn_zero_destroy(engine);
     zn_storage_destroy(world.storage);
     zn_comm_destroy(world.comm);
     zn_device_destroy(world.host);

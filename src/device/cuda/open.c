@@ -36,7 +36,7 @@ static zn_status load_module(zn_cuda *c, const char *ptx)
     zn_status status = zn_cu_check(&c->cu, c->cu.cuModuleLoadDataEx(&c->module, ptx, 2, options, values), "loading the kernels");
     if (status != ZN_OK)
         c->module = NULL;
-    return status != ZN_OK && log[0] ? zn_context(status, "%s", log) : status;
+    return status != ZN_OK && log[0] ? zn_add_context(status, "%s", log) : status;
 }
 
 static zn_status load_kernels(zn_cuda *c)

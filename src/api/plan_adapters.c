@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/plan.h"
+#include "api/planning.h"
 #include "models/adapter.h"
 
 zn_status plan_check_adapters(const struct plan_flags *f, const struct zn_options *given)

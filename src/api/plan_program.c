@@ -1,13 +1,13 @@
 /* `zinc plan --program`: the step of the plan, one instruction a line. */
 #include <stdio.h>
 
-#include "cli/plan.h"
+#include "api/planning.h"
 #include "plan/dry_run.h"
 #include "schedule/print.h"
 #include "schedule/verify.h"
 #include "zero/recorder.h"
 
-zn_status plan_show_program(const struct plan *p)
+zn_status plan_show_program(const struct plan *p, FILE *out)
 {
     struct zn_params params = zn_module_params(p->setup.model->module);
     zn_engine_plan plan;
@@ -20,7 +20,7 @@ zn_status plan_show_program(const struct plan *p)
     if (status == ZN_OK)
         status = zn_text_status(&text);
     if (status == ZN_OK)
-        fputs(text.data, stdout);
+        fputs(text.data, out);
     zn_text_fini(&text);
     zn_engine_plan_fini(&plan);
     return status;

@@ -1,6 +1,6 @@
 /* The settings of a plan by the names of flags: inside the JSON output, and as a configuration file. */
 #include "base/files.h"
-#include "cli/plan_settings.h"
+#include "api/plan_settings.h"
 
 static const char *tier_flag(zn_tier tier)
 {

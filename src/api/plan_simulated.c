@@ -1,5 +1,5 @@
 /* The simulated step of a plan as text and as JSON, and its time line as a file. */
-#include "cli/plan_simulated.h"
+#include "api/plan_simulated.h"
 
 #include <stdio.h>
 
@@ -9,28 +9,28 @@ static const char *const names[ZN_N_RESOURCES] = {"compute", "updates on the hos
                                                   "nvme"};
 static const char *const keys[ZN_N_RESOURCES] = {"compute", "updates", "communication", "host_link", "nvme"};
 
-void plan_simulated_text(const struct plan *p)
+void plan_simulated_text(const struct plan *p, FILE *out)
 {
     const struct zn_prediction *r = &p->prediction;
     const struct zn_sim_step *s = &r->simulated;
     char text[ZN_SIZE_TEXT], rate[32];
-    printf("\nsimulated step                         busy        exposed\n");
+    fprintf(out, "\nsimulated step                         busy        exposed\n");
     for (int i = 0; i < ZN_N_RESOURCES; i++) {
         if (s->resource[i].busy <= 0 && i != ZN_COMPUTE)
             continue;
-        printf("  %-26s %14.4g", names[i], s->resource[i].busy);
+        fprintf(out, "  %-26s %14.4g", names[i], s->resource[i].busy);
         if (i != ZN_COMPUTE)
-            printf(" %14.4g", s->resource[i].exposed);
-        putchar('\n');
+            fprintf(out, " %14.4g", s->resource[i].exposed);
+        fputc('\n', out);
     }
-    printf("  %-26s %14.4g seconds, the device computes in %.1f%% of them\n", "step", s->seconds,
+    fprintf(out, "  %-26s %14.4g seconds, the device computes in %.1f%% of them\n", "step", s->seconds,
            100 * s->resource[ZN_COMPUTE].busy / s->seconds);
-    printf("  peak memory");
+    fprintf(out, "  peak memory");
     for (int t = 0, n = 0; t < ZN_N_TIERS; t++)
         if (s->tier_peak[t] > 0)
-            printf("%s %s %s", n++ ? "," : "", zn_size_text(s->tier_peak[t], text), zn_tier_name((zn_tier)t));
+            fprintf(out, "%s %s %s", n++ ? "," : "", zn_size_text(s->tier_peak[t], text), zn_tier_name((zn_tier)t));
     plan_count_text(r->tokens_per_second, rate);
-    printf("\n  %s tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", rate, r->flops_per_device / 1e12,
+    fprintf(out, "\n  %s tokens/s, %.4g Tflop/s a device, %.1f%% of its peak\n", rate, r->flops_per_device / 1e12,
            100 * r->efficiency);
 }
 

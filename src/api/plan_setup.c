@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "checkpoint/weights.h"
-#include "cli/plan.h"
+#include "api/planning.h"
 #include "optim/registry.h"
 #include "plan/calibrate_machine.h"
 
@@ -108,7 +108,8 @@ static zn_status open_cluster(struct plan *p)
     ZN_TRY(zn_calibration_load(&p->cluster, &found));
     if (found)
         return ZN_OK;
-    fprintf(stderr, "zinc plan: measuring this machine, once; `zinc doctor --measure` does it again\n");
+    if (p->note)
+        p->note("measuring this machine, once; `zinc doctor --measure` does it again");
     return zn_calibration_save(&p->cluster);
 }
 
@@ -241,7 +242,7 @@ static zn_status make_shape(struct plan *p)
         ZN_TRY(zn_count_parse(f->params, "--params", &count));
         zn_status status = zn_shape_near(count, f->vocabulary, &p->shape);
         if (status != ZN_OK)
-            return zn_context(status, "--params %s", f->params);
+            return zn_add_context(status, "--params %s", f->params);
     } else {
         p->shape = (struct zn_shape){f->layers, f->hidden, f->heads, f->ffn, f->vocabulary};
     }
@@ -303,9 +304,9 @@ static void set_choices(struct plan *p, const struct zn_options *given)
     c->any_micro_batch = f->micro_batch == 0 && (c->compares_all || !p->cluster.device.is_host);
 }
 
-zn_status plan_prepare(struct plan *p, const struct plan_flags *f, const struct zn_options *given)
+zn_status plan_prepare(struct plan *p, const struct zn_options *given)
 {
-    *p = (struct plan){.flags = f};
+    const struct plan_flags *f = p->flags;
     ZN_TRY(open_cluster(p));
     ZN_TRY(set_ranks(p));
     ZN_TRY(f->model ? open_folder(p, f->model) : make_shape(p));
@@ -316,6 +317,28 @@ zn_status plan_prepare(struct plan *p, const struct plan_flags *f, const struct 
     set_choices(p, given);
     p->setup.cluster = &p->cluster;
     p->setup.model = p->model;
+    return ZN_OK;
+}
+
+static zn_status search(struct plan *p)
+{
+    const struct plan_flags *f = p->flags;
+    if (f->largest) {
+        struct zn_family family = {f->hidden, f->heads, f->ffn, f->vocabulary};
+        p->has_shape = true;
+        ZN_TRY(zn_plan_largest(&p->setup, &p->choices, &family, &p->shape, &p->model, &p->prediction));
+    } else {
+        ZN_TRY(zn_plan_choose(&p->setup, &p->choices, &p->prediction));
+    }
+    return zn_predict_time(&p->setup, &p->prediction);
+}
+
+zn_status plan_make(struct plan *p, const struct plan_flags *f, const struct zn_options *given, void (*note)(const char *text))
+{
+    *p = (struct plan){.flags = f, .note = note};
+    ZN_TRY(plan_prepare(p, given));
+    ZN_TRY(search(p));
+    zn_plan_advise(&p->setup, &p->prediction, &p->advice);
     return ZN_OK;
 }
 

@@ -1,11 +1,11 @@
 /* The simulated step of a plan. */
-#ifndef ZN_CLI_PLAN_SIMULATED_H
-#define ZN_CLI_PLAN_SIMULATED_H
+#ifndef ZN_API_PLAN_SIMULATED_H
+#define ZN_API_PLAN_SIMULATED_H
 
 #include "base/text.h"
-#include "cli/plan.h"
+#include "api/planning.h"
 
-void plan_simulated_text(const struct plan *plan);
+void plan_simulated_text(const struct plan *plan, FILE *out);
 
 /* Adds the member "simulated". */
 void plan_simulated_json(zn_text *text, const struct plan *plan);
