@@ -8,7 +8,7 @@ sources = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
 MINUTES ?= 10
 
-.PHONY: all setup configure test test-sanitize test-devices soak faults demo bench install deb clean format tidy help
+.PHONY: all setup configure test test-sanitize test-devices soak faults demo bench install deb wheel clean format tidy help
 .DEFAULT_GOAL := all
 
 ## all       build the program: build/zinc
@@ -66,6 +66,12 @@ deb: configure
 	@rm -f build/*.deb
 	@cd build && cpack -G DEB >cpack.log 2>&1 || { cat cpack.log; exit 1; }
 	@ls build/*.deb
+
+## wheel     a wheel of the Python package with the library in it: build/zinc_train-VERSION-py3-none-PLATFORM.whl
+wheel: configure
+	@cmake --build build -j $(JOBS) --target zinc_shared
+	@rm -f build/*.whl
+	@python3 scripts/make_wheel.py $$(sed -n 's/^project(zinc VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt) build/libzinc.so build
 
 ## clean     remove everything that was built
 clean:

@@ -2,6 +2,7 @@
 #ifndef ZINC_CHECKPOINT_H
 #define ZINC_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,16 +30,28 @@ struct zn_checkpoint_info {
     int64_t step;     /* steps done */
     int64_t updates;  /* of the optimizer */
     uint64_t n_bytes; /* of all files */
-    const char *optimizer, *precision; /* live as long as the checkpoint */
+    const char *optimizer, *precision; /* live as long as the checkpoint, as do these: */
+    const char *folder, *type;         /* the type of its weights: "fp32", "bf16" or "fp16" */
 };
 
 /* Tells what a checkpoint is of. Not collective. */
 ZN_API zn_status zn_checkpoint_info(const zn_checkpoint *checkpoint, struct zn_checkpoint_info *info);
 
-/* Reads every byte and holds it to its hash. Each damage is told with its file, its tensor ("" where it is none) and what is wrong; `tell` may be
- * NULL. Fails where there is one. Not collective; blocks. */
-ZN_API zn_status zn_checkpoint_verify(const zn_checkpoint *checkpoint,
-                                      void (*tell)(void *self, const char *file, const char *tensor, const char *what), void *self);
+/* What a checkpoint holds by its list of contents: its files, and the state of the run; as `zinc checkpoint inspect` prints it, as text or as one
+ * JSON value. The caller frees it with zn_free. Not collective; blocks. */
+ZN_API zn_status zn_checkpoint_print(const zn_checkpoint *checkpoint, bool as_json, char **text);
+
+struct zn_verified {
+    size_t size; /* sizeof(struct zn_verified), set by the caller */
+    size_t n_files, n_damages;
+    uint64_t n_bytes; /* of all files */
+};
+
+/* Reads every byte of a checkpoint's folder, which need not be whole enough to be opened, and holds it to its hash. Each damage is told with
+ * its file, its tensor ("" where it is none) and what is wrong. Fails where there is one; `result` has its number then, too. `tell` and `result` may
+ * be NULL. Not collective; blocks. */
+ZN_API zn_status zn_checkpoint_verify(const char *folder, void (*tell)(void *self, const char *file, const char *tensor, const char *what),
+                                      void *self, struct zn_verified *result);
 
 /* Writes the weights as a hub folder, which is made and must not hold one, rounded from the fp32 masters to "fp32", "bf16" or "fp16"; NULL: the type
  * that the checkpoint's own have. Of adapters it is a PEFT folder. Not collective; blocks. */

@@ -33,6 +33,9 @@ ZN_API zn_status zn_context_create(const struct zn_context_options *options, zn_
 /* Leaves the ranks, after all engines of the context are destroyed. Collective; blocks; NULL is legal. */
 ZN_API void zn_context_destroy(zn_context *context);
 
+/* Whether mpirun or srun has started this process, 0 or 1; MPI is not started by asking. Not collective. */
+ZN_API int zn_context_is_launched(void);
+
 /* The rank of this process, from 0. Not collective. */
 ZN_API int zn_context_rank(const zn_context *context);
 

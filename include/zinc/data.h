@@ -33,6 +33,9 @@ ZN_API zn_status zn_data_add_row(zn_data *data, const char *row);
 /* Adds tokens that go on where those before end. Ids are at least 0, and are copied. Not collective. */
 ZN_API zn_status zn_data_add_tokens(zn_data *data, const int32_t *ids, size_t n_ids);
 
+/* Holds words NEW=OLD of --map to the keys that rows have. Not collective. */
+ZN_API zn_status zn_data_check_map(const char *const *map, size_t n_map);
+
 #ifdef __cplusplus
 }
 #endif

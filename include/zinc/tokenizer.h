@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "zinc/progress.h"
 #include "zinc/status.h"
 
 #ifdef __cplusplus
@@ -20,6 +21,9 @@ struct zn_ids {
     int32_t *id;
     size_t n, capacity;
 };
+
+/* Appends an id to a list. Not collective. */
+ZN_API zn_status zn_ids_add(struct zn_ids *ids, int32_t id);
 
 /* Frees the ids of a list, which is empty then. Not collective. */
 ZN_API void zn_ids_fini(struct zn_ids *ids);
@@ -39,6 +43,35 @@ ZN_API zn_status zn_tokenizer_encode(const zn_tokenizer *tokenizer, const char *
 /* The text of ids, NUL-terminated; an unknown id is an error. The caller frees it with zn_free. Not collective. */
 ZN_API zn_status zn_tokenizer_decode(const zn_tokenizer *tokenizer, const int32_t *ids, size_t n_ids, bool skip_special, char **text,
                                      size_t *n_bytes);
+
+/* Threads for one long text, 1 until it is said. Ids do not depend on it. Not while another thread uses the tokenizer. Not collective. */
+ZN_API void zn_tokenizer_set_threads(zn_tokenizer *tokenizer, int n_threads);
+
+/* What becomes a token file. */
+struct zn_tokenize_options {
+    size_t size;       /* sizeof(struct zn_tokenize_options) */
+    const char *model; /* the tokenizer's folder, whose config.json may name the end of text */
+    const char *const *inputs; /* .txt, .jsonl and .json files, or folders of them */
+    size_t n_inputs;
+    const char *output;     /* .bin; it appears under its name when it is whole */
+    const char *const *map; /* NEW=OLD: the key OLD of rows is read as NEW; NULL: none */
+    size_t n_map;
+    int threads;           /* 0: physical cores */
+    zn_progress *progress; /* is told what is done; NULL: nobody asks */
+    void *self;
+    void (*note)(void *self, const char *text); /* what a person should know of the rows; may be NULL */
+};
+
+struct zn_tokenized {
+    size_t size; /* sizeof(struct zn_tokenized), set by the caller */
+    int64_t n_tokens;
+    size_t n_files;
+    uint64_t n_bytes; /* of the inputs */
+};
+
+/* Encodes files into one token file, as `zinc tokenize` does. Not collective; blocks. */
+ZN_API zn_status zn_tokenizer_write_file(const zn_tokenizer *tokenizer, const struct zn_tokenize_options *options,
+                                         struct zn_tokenized *result);
 
 /* One more than the largest id. Not collective. */
 ZN_API int64_t zn_tokenizer_n_ids(const zn_tokenizer *tokenizer);

@@ -53,7 +53,9 @@ zn_status zn_checkpoint_info(const zn_checkpoint *c, struct zn_checkpoint_info *
                                         .updates = c->state.updates,
                                         .n_bytes = zn_contents_n_bytes(&c->contents),
                                         .optimizer = c->state.optimizer,
-                                        .precision = c->state.precision};
+                                        .precision = c->state.precision,
+                                        .folder = c->folder,
+                                        .type = zn_dtype_name(c->state.dtype)};
     return ZN_OK;
 }
 
@@ -74,14 +76,45 @@ static void tell_damage(void *self, const char *file, const char *tensor, const 
         t->tell(t->self, file, tensor, what);
 }
 
-zn_status zn_checkpoint_verify(const zn_checkpoint *c, void (*tell)(void *self, const char *file, const char *tensor, const char *what),
-                               void *self)
+/* The list itself, everything in it, and then that state.json makes sense. */
+static zn_status verify_contents(const char *folder, zn_contents *contents, struct telling *t)
+{
+    char *path;
+    ZN_TRY(zn_path_join(folder, ZN_CONTENTS_NAME, &path));
+    zn_status status = zn_contents_read(path, contents);
+    free(path);
+    if (status == ZN_ERR_MEMORY)
+        return status;
+    if (status != ZN_OK) {
+        tell_damage(t, ZN_CONTENTS_NAME, "", zn_error_message());
+        return ZN_OK;
+    }
+    ZN_TRY(zn_contents_verify(contents, folder, tell_damage, t));
+    zn_checkpoint *c = NULL;
+    if (t->n == 0 && zn_checkpoint_open(folder, &c) != ZN_OK)
+        tell_damage(t, ZN_STATE_NAME, "", zn_error_message());
+    zn_checkpoint_close(c);
+    return ZN_OK;
+}
+
+zn_status zn_checkpoint_verify(const char *folder, void (*tell)(void *self, const char *file, const char *tensor, const char *what),
+                               void *self, struct zn_verified *result)
 {
     struct telling telling = {.tell = tell, .self = self};
-    ZN_TRY(zn_contents_verify(&c->contents, c->folder, tell_damage, &telling));
-    if (telling.n == 0)
-        return ZN_OK;
-    return zn_fail(ZN_ERR_INPUT, "%s: %zu damage%s, the first in %s", c->folder, telling.n, telling.n == 1 ? "" : "s", telling.first);
+    zn_contents contents;
+    if (result && result->size != sizeof *result)
+        return zn_fail(ZN_ERR_USAGE, "zn_verified: size is %zu, not %zu: set it to sizeof", result->size, sizeof *result);
+    zn_contents_init(&contents);
+    zn_status status = verify_contents(folder, &contents, &telling);
+    if (result)
+        *result = (struct zn_verified){.size = sizeof *result,
+                                       .n_files = contents.n_files,
+                                       .n_damages = telling.n,
+                                       .n_bytes = zn_contents_n_bytes(&contents)};
+    zn_contents_fini(&contents);
+    if (status != ZN_OK || telling.n == 0)
+        return status;
+    return zn_fail(ZN_ERR_INPUT, "%s: %zu damage%s, the first in %s", folder, telling.n, telling.n == 1 ? "" : "s", telling.first);
 }
 
 zn_status zn_checkpoint_export(const zn_checkpoint *c, const char *folder, const char *type)

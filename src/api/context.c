@@ -48,6 +48,11 @@ void zn_context_destroy(zn_context *context)
     free(context);
 }
 
+int zn_context_is_launched(void)
+{
+    return zn_comm_is_launched();
+}
+
 int zn_context_rank(const zn_context *context)
 {
     return zn_comm_rank(context->comm);

@@ -9,13 +9,14 @@
 
 #include "cli/launch.h"
 #include "comm/comm.h"
+#include "zinc/context.h"
 
 #define VARIABLE "ZINC_DOCTOR_RANK"
 enum { N_RANKS = 2 };
 
 bool doctor_is_rank(void)
 {
-    return getenv(VARIABLE) && zn_comm_is_launched();
+    return getenv(VARIABLE) && zn_context_is_launched();
 }
 
 zn_status doctor_run_as_rank(void)
@@ -67,7 +68,7 @@ static void read_said(int from, char *text, size_t size)
 bool doctor_try_ranks(char *text, size_t size)
 {
     int ends[2], code = -1;
-    if (zn_comm_is_launched()) {
+    if (zn_context_is_launched()) {
         snprintf(text, size, "not tried: mpirun or srun has started this process");
         return false;
     }

@@ -5,7 +5,7 @@
 #include "base/json_text.h"
 #include "cli/progress.h"
 #include "cli/settings.h"
-#include "text/jsonl.h"
+#include "zinc/data.h"
 #include "zinc/train.h"
 
 struct eval_flags {
@@ -77,7 +77,7 @@ static zn_status eval(const struct eval_flags *f, struct screen *screen, int arg
 {
     const struct zn_words *map = &f->common.settings.map;
     struct zn_eval_result result;
-    ZN_TRY(zn_row_options_check(&(struct zn_row_options){.map = map->word, .n_map = map->n}));
+    ZN_TRY(zn_data_check_map(map->word, map->n));
     ZN_TRY(zn_cli_start_ranks(&f->common, argc, argv));
     ZN_TRY(cli_progress_begin(&screen->progress, command.name));
     const struct zn_eval_options options = {

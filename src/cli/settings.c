@@ -6,7 +6,7 @@
 
 #include "cli/launch.h"
 #include "cli/signals.h"
-#include "comm/comm.h"
+#include "zinc/context.h"
 
 int zn_cli_begin_settings(const struct zn_command *own, unsigned which, int argc, char **argv, void *flags,
                           struct settings_line *line)
@@ -26,20 +26,20 @@ zn_status zn_cli_start_ranks(const struct settings_flags *f, int argc, char **ar
 {
     if (f->n_ranks == 0)
         return ZN_OK;
-    if (zn_comm_is_launched())
+    if (zn_context_is_launched())
         return zn_fail(ZN_ERR_USAGE, "-n: mpirun or srun has started this process already; leave it off");
     return zn_launch(f->n_ranks, f->mpirun, argc, argv);
 }
 
 bool zn_cli_has_terminal(int fd)
 {
-    return isatty(fd) && (!zn_comm_is_launched() || getenv("ZINC_TERMINAL"));
+    return isatty(fd) && (!zn_context_is_launched() || getenv("ZINC_TERMINAL"));
 }
 
 void zn_cli_terminal(struct zn_terminal *terminal)
 {
     const char *tty = getenv(ZN_CLI_LIVE);
-    bool is_launched = zn_comm_is_launched();
+    bool is_launched = zn_context_is_launched();
     zn_terminal_init(terminal, is_launched ? tty != NULL : isatty(STDOUT_FILENO) && isatty(STDERR_FILENO), is_launched ? tty : NULL);
 }
 
@@ -47,7 +47,7 @@ void zn_cli_terminal(struct zn_terminal *terminal)
 void zn_cli_error_terminal(struct zn_terminal *terminal)
 {
     zn_cli_terminal(terminal);
-    if (zn_comm_is_launched())
+    if (zn_context_is_launched())
         return;
     zn_terminal_init(terminal, isatty(STDERR_FILENO), NULL);
     terminal->fd = terminal->size_fd = STDERR_FILENO;

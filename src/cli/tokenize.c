@@ -6,15 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/files.h"
 #include "base/json_text.h"
 #include "base/machine.h"
-#include "base/size.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
-#include "text/encode.h"
-#include "formats/tokens.h"
-#include "text/stop.h"
+#include "zinc/data.h"
+#include "zinc/tokenizer.h"
 
 struct tokenize_flags {
     const char *model, *output, *text;
@@ -144,140 +141,54 @@ static zn_status print_text(const zn_tokenizer *tokenizer, const struct zn_words
 
 /* ---- Files ---- */
 
-struct work {
-    zn_token_writer *writer;
-    struct cli_progress progress;
-    uint64_t n_bytes; /* of all files */
-    int64_t n_tokens;
-};
-
-static zn_status put_tokens(void *self, const int32_t *ids, const uint8_t *counts, size_t n)
+/* Notes wait until the live line is gone; one that there is no memory for is not shown. */
+static void keep_note(void *self, const char *text)
 {
-    struct work *w = self;
-    (void)counts;
-    w->n_tokens += (int64_t)n;
-    return zn_token_writer_append(w->writer, ids, (int64_t)n);
+    char *copy = strdup(text);
+    if (!copy || zn_words_add(self, copy) != ZN_OK)
+        free(copy);
 }
 
-static void tell_progress(void *self, uint64_t n_bytes)
+static void show_notes(struct zn_words *notes)
 {
-    zn_progress_set(((struct work *)self)->progress.progress, (int64_t)n_bytes);
-}
-
-static zn_status check_files(const struct zn_data_files *files, uint64_t *sum)
-{
-    for (size_t i = 0; i < files->n; i++) {
-        int fd;
-        uint64_t n_bytes;
-        if (files->file[i].kind == ZN_DATA_BIN)
-            return zn_fail(ZN_ERR_INPUT, "%s: is a token file already", files->file[i].path);
-        ZN_TRY(zn_file_open(files->file[i].path, &fd, &n_bytes));
-        close(fd);
-        *sum += n_bytes;
+    for (size_t i = 0; i < notes->n; i++) {
+        fprintf(stderr, "zinc tokenize: %s\n", notes->word[i]);
+        free((char *)(uintptr_t)notes->word[i]);
     }
-    return ZN_OK;
+    zn_words_free(notes);
 }
 
-static zn_status encode_files(zn_encoder *encoder, const struct zn_data_files *files, struct work *w)
+static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer *tokenizer, const struct zn_words *inputs)
 {
-    const struct zn_token_sink sink = {.self = w, .put = put_tokens, .progress = tell_progress};
-    zn_status status = cli_progress_begin(&w->progress, "zinc tokenize");
-    if (status == ZN_OK) {
-        zn_progress_begin(w->progress.progress, "encoding the data", "bytes", (int64_t)w->n_bytes);
-        status = zn_encode_files(encoder, files->file, files->n, &sink);
-    }
-    cli_progress_end(&w->progress);
-    return status;
-}
-
-/* The folder's config.json; an empty object where it has none. */
-static zn_status load_config(const char *folder, zn_json **config)
-{
-    char *path;
-    ZN_TRY(zn_path_join(folder, "config.json", &path));
-    zn_status status = zn_file_exists(path) ? zn_json_load_file(path, 16 << 20, config)
-                                            : zn_json_load_buffer("{}", 2, path, config);
-    free(path);
-    return status;
-}
-
-/* That of the tokenizer's configuration, else of the model's; -1: neither has one. */
-static zn_status end_of_text(const char *folder, const zn_tokenizer *tokenizer, int32_t *id)
-{
-    zn_json *config;
-    *id = zn_tokenizer_eos(tokenizer);
-    if (*id >= 0)
-        return ZN_OK;
-    ZN_TRY(load_config(folder, &config));
-    zn_status status = zn_config_end_of_text(config, id);
-    zn_json_destroy(config);
-    return status;
-}
-
-static void show_note(void *self, const char *text)
-{
-    (void)self;
-    fprintf(stderr, "zinc tokenize: %s\n", text);
-}
-
-/* What a person should know of the rows that were encoded. */
-static zn_status tell_rows(const char *folder, zn_encoder *encoder, int32_t otherwise)
-{
-    struct zn_stop stop;
-    zn_json *config;
-    ZN_TRY(load_config(folder, &config));
-    zn_status status = zn_stop_init(&stop, config, folder, otherwise);
+    struct cli_progress progress = {0};
+    struct zn_words notes = {0};
+    struct zn_tokenized made = {.size = sizeof made};
+    zn_status status = cli_progress_begin(&progress, "zinc tokenize");
+    const struct zn_tokenize_options options = {.size = sizeof options,
+                                                .model = f->model,
+                                                .inputs = inputs->word,
+                                                .n_inputs = inputs->n,
+                                                .output = f->output,
+                                                .map = f->map.word,
+                                                .n_map = f->map.n,
+                                                .threads = (int)f->threads,
+                                                .progress = progress.progress,
+                                                .self = &notes,
+                                                .note = keep_note};
     if (status == ZN_OK)
-        zn_encoder_tell(encoder, stop.ids, stop.n, show_note, NULL);
-    zn_stop_fini(&stop);
-    zn_json_destroy(config);
-    return status;
-}
-
-static zn_status write_file(const struct tokenize_flags *f, const zn_tokenizer *tokenizer, int n_threads,
-                            const struct zn_data_files *files)
-{
-    struct zn_encoder_options options = {.tokenizer = tokenizer, .n_threads = n_threads,
-                                         .rows = {.map = f->map.word, .n_map = f->map.n}};
-    struct work w = {0};
-    zn_encoder *encoder;
-    ZN_TRY(check_files(files, &w.n_bytes));
-    ZN_TRY(end_of_text(f->model, tokenizer, &options.end_of_text));
-    int64_t n_ids = zn_tokenizer_n_ids(tokenizer);
-    if (options.end_of_text >= n_ids)
-        n_ids = (int64_t)options.end_of_text + 1;
-    ZN_TRY(zn_encoder_create(&options, &encoder));
-    zn_status status = zn_token_writer_create(f->output, n_ids, &w.writer);
-    if (status == ZN_OK)
-        status = encode_files(encoder, files, &w);
-    if (status == ZN_OK)
-        status = zn_token_writer_finish(w.writer);
-    if (status == ZN_OK)
-        status = tell_rows(f->model, encoder, options.end_of_text);
-    zn_token_writer_destroy(w.writer);
-    zn_encoder_destroy(encoder);
-    if (status != ZN_OK)
-        return status;
+        status = zn_tokenizer_write_file(tokenizer, &options, &made);
+    cli_progress_end(&progress);
+    show_notes(&notes);
+    ZN_TRY(status);
     if (f->json) {
         fputs("{\"output\":", stdout);
         zn_json_put_string(stdout, f->output);
-        printf(",\"tokens\":%lld,\"files\":%zu,\"bytes\":%llu}\n", (long long)w.n_tokens, files->n,
-               (unsigned long long)w.n_bytes);
+        printf(",\"tokens\":%lld,\"files\":%zu,\"bytes\":%llu}\n", (long long)made.n_tokens, made.n_files,
+               (unsigned long long)made.n_bytes);
     } else {
-        printf("wrote %s: %lld tokens from %zu files\n", f->output, (long long)w.n_tokens, files->n);
+        printf("wrote %s: %lld tokens from %zu files\n", f->output, (long long)made.n_tokens, made.n_files);
     }
     return print_done();
-}
-
-static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer *tokenizer, int n_threads,
-                             const struct zn_words *inputs)
-{
-    struct zn_data_files files = {0};
-    zn_status status = zn_data_files_list(inputs->word, inputs->n, &files);
-    if (status == ZN_OK)
-        status = write_file(f, tokenizer, n_threads, &files);
-    zn_data_files_fini(&files);
-    return status;
 }
 
 /* ---- The command ---- */
@@ -285,7 +196,7 @@ static zn_status write_files(const struct tokenize_flags *f, const zn_tokenizer 
 static zn_status check_usage(const struct tokenize_flags *f, const struct zn_words *inputs)
 {
     int n = (f->text != NULL) + f->from_stdin + (f->decode.n > 0) + (inputs->n > 0);
-    ZN_TRY(zn_row_options_check(&(struct zn_row_options){.map = f->map.word, .n_map = f->map.n}));
+    ZN_TRY(zn_data_check_map(f->map.word, f->map.n));
     if (n != 1)
         return zn_fail(ZN_ERR_USAGE, "give either inputs, --text, --stdin or --decode");
     if (inputs->n > 0 && !f->output)
@@ -320,7 +231,7 @@ static zn_status tokenize(const struct tokenize_flags *f, const struct zn_words 
     else if (f->decode.n > 0)
         status = print_text(tokenizer, &f->decode, f->json);
     else
-        status = write_files(f, tokenizer, n_threads, inputs);
+        status = write_files(f, tokenizer, inputs);
     zn_tokenizer_close(tokenizer);
     return status;
 }

@@ -7,10 +7,10 @@
 #include "cli/settings.h"
 #include "cli/signals.h"
 #include "cli/train_show.h"
-#include "comm/comm.h"
 #include "settings/file.h"
 #include "settings/write.h"
-#include "text/jsonl.h"
+#include "zinc/context.h"
+#include "zinc/data.h"
 #include "zinc/train.h"
 
 struct train_flags {
@@ -86,7 +86,7 @@ static zn_status train(const struct train_flags *f, const struct zn_words *notes
 static zn_status print_config(struct train_flags *f, const struct settings_line *line)
 {
     const struct zn_words *notes = &line->given.notes;
-    if (!zn_comm_is_launched())
+    if (!zn_context_is_launched())
         ZN_TRY(zn_settings_solve_batch(&f->common.settings, f->common.n_ranks ? f->common.n_ranks : 1));
     ZN_TRY(zn_settings_print(stdout, &f->common.settings, &line->command, f->config));
     if (notes->n > 0)
@@ -104,7 +104,7 @@ int zn_cli_train(int argc, char **argv)
     int code = zn_cli_begin_settings(&command, ZN_FOR_TRAIN, argc, argv, &f, &line);
     if (code < 0) {
         const struct zn_words *map = &f.common.settings.map;
-        zn_status status = zn_row_options_check(&(struct zn_row_options){.map = map->word, .n_map = map->n});
+        zn_status status = zn_data_check_map(map->word, map->n);
         if (status == ZN_OK && f.print_config)
             status = print_config(&f, &line);
         else if (status == ZN_OK)

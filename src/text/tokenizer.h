@@ -5,14 +5,8 @@
 #include "base/status.h"
 #include "zinc/tokenizer.h"
 
-zn_status zn_ids_add(struct zn_ids *ids, int32_t id);
-
 /* As zn_tokenizer_open, from the bytes of a tokenizer.json alone; `name` stands for the file in messages. */
 zn_status zn_tokenizer_load(const void *json, size_t n_bytes, const char *name, zn_tokenizer **tokenizer);
-
-/* Threads for one long text, 1 until it is said. Ids do not depend on it. Not while another thread
- * uses the tokenizer. */
-void zn_tokenizer_set_threads(zn_tokenizer *tokenizer, int n_threads);
 
 /* Whether the id is an added token marked special. */
 bool zn_tokenizer_is_special(const zn_tokenizer *tokenizer, int32_t id);

@@ -237,7 +237,7 @@ static void a_checkpoint_is_gone_on_from(void **state)
     OK(zn_checkpoint_info(checkpoint, &info));
     assert_int_equal(info.step, 2);
     assert_string_equal(info.optimizer, "adamw");
-    OK(zn_checkpoint_verify(checkpoint, NULL, NULL));
+    OK(zn_checkpoint_verify(path, NULL, NULL, NULL));
     OK(zn_checkpoint_export(checkpoint, in_folder("bf16"), "bf16"));
     FAILS(zn_checkpoint_export(checkpoint, in_folder("int8"), "int8"), ZN_ERR_USAGE, "int8", "");
 
@@ -247,7 +247,9 @@ static void a_checkpoint_is_gone_on_from(void **state)
     fseek(file, -8, SEEK_END);
     fputc('!', file);
     fclose(file);
-    FAILS(zn_checkpoint_verify(checkpoint, hear_damage, told), ZN_ERR_INPUT, "1 damage", "model.safetensors");
+    struct zn_verified verified = {.size = sizeof verified};
+    FAILS(zn_checkpoint_verify(path, hear_damage, told, &verified), ZN_ERR_INPUT, "1 damage", "model.safetensors");
+    assert_int_equal(verified.n_damages, 1);
     assert_string_equal(told, "model.safetensors");
     zn_checkpoint_close(checkpoint);
 }

@@ -158,7 +158,22 @@ passes src/device/cpu/planted.c '#include <immintrin.h>'
 passes src/checkpoint/planted.c '#include <xxhash.h>'
 passes src/models/planted.c '#include "zinc/status.h"'
 
+# Commands that are clients of the public API: beside it they include what draws, parses command lines and prints (cli, show, settings, base).
+# The others still reach into the library: bench, doctor, export, merge, plan (by api/planning.h), version, and for ORG/NAME commands.c.
+clients='checkpoint eval generate help report tokenize train'
+
+# foreign ROOT: each include of a client that is none of its own.
+foreign()
+{
+    for name in $clients; do
+        grep -HnoE '^#[[:space:]]*include "[^"]+"' "$1/src/cli/$name.c" | grep -vE '"(zinc|cli|show|settings|base)/'
+    done
+}
+sed -i '1i #include "checkpoint/load.h"' "$work/copy/src/cli/checkpoint.c"
+[ "$(foreign "$work/copy" | wc -l)" = 1 ] || { echo "not caught: checkpoint/load.h in a client"; failures=$((failures + 1)); }
+
 check "$source_folder" >"$work/found"
+foreign "$source_folder" >>"$work/found"
 cat "$work/found"
 [ -s "$work/found" ] && failures=$((failures + 1))
 exit $((failures > 0))

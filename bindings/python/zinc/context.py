@@ -1,0 +1,52 @@
+"""The ranks that engines run on."""
+
+import atexit
+import ctypes
+
+from ._library import ContextOptions, lib
+
+_RANKS = {"launched": 0, "self": 1, "mpi": 2}
+_default = None
+
+
+class Context:
+    """Ranks: "launched" (those of mpirun or srun where one has started this process, else this process alone), "self" or "mpi". A process can
+    join MPI once. `memory_limit` (bytes) and `threads` are for engines that are not given their own."""
+
+    def __init__(self, ranks="launched", memory_limit=0, threads=0):
+        if ranks not in _RANKS:
+            raise ValueError(f"ranks: {ranks!r} is not one of: launched, self, mpi")
+        options = ContextOptions(ctypes.sizeof(ContextOptions), _RANKS[ranks], memory_limit, threads)
+        self._handle = ctypes.c_void_p()
+        lib.zn_context_create(ctypes.byref(options), ctypes.byref(self._handle))
+        self._engines = 0
+
+    @property
+    def rank(self):
+        return lib.zn_context_rank(self._handle)
+
+    @property
+    def n_ranks(self):
+        return lib.zn_context_n_ranks(self._handle)
+
+    def close(self):
+        """Leaves the ranks, after all engines are closed. Collective."""
+        if self._handle:
+            if self._engines:
+                raise RuntimeError(f"{self._engines} engines or generators of the context are still open")
+            lib.zn_context_destroy(self._handle)
+            self._handle = ctypes.c_void_p()
+
+
+def default():
+    """The context of engines that are given none: made when it is first needed, left when Python ends."""
+    global _default
+    if _default is None or not _default._handle:
+        _default = Context()
+    return _default
+
+
+@atexit.register
+def _leave():
+    if _default is not None and not _default._engines:
+        _default.close()
