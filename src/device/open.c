@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "device/cuda/cuda.h"
 #include "device/opencl/opencl.h"
 
 static const struct zn_backend *const backends[] = {
     &zn_backend_opencl,
+    &zn_backend_cuda,
     NULL,
 };
 

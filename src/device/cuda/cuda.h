@@ -2,7 +2,7 @@
 #ifndef ZN_DEVICE_CUDA_CUDA_H
 #define ZN_DEVICE_CUDA_CUDA_H
 
-#include "device/device.h"
+#include "device/open.h"
 
 /* A device as the driver lists it. */
 struct zn_cuda_info {
@@ -38,5 +38,8 @@ const char *zn_cuda_staging_cause(zn_cuda *cuda);
 
 /* A device with streams and memory of its own. The caller destroys it. */
 zn_status zn_device_create_cuda(zn_cuda *cuda, zn_ledger *ledger, zn_clock *clock, zn_device **device);
+
+/* As --device cuda[:INDEX] has them. */
+extern const struct zn_backend zn_backend_cuda;
 
 #endif
