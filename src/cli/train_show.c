@@ -56,8 +56,7 @@ static void add_writes(zn_text *t, const struct zn_plan_report *p)
     if (p->keep == 0)
         zn_text_add(t, "no checkpoints, as --keep is 0\n");
     else if (p->checkpoint_every == 0)
-        zn_text_add(t, "%s %s (%s)\n", p->saves_at_end ? "a checkpoint at the end," : "a checkpoint only when it is stopped,", text,
-                    p->saves_at_end ? "--save all" : "--save all: one at the end, too");
+        zn_text_add(t, "a checkpoint, %s, %s\n", text, p->saves_at_end ? "at the end" : "only when it is stopped (--save all: at the end)");
     else
         zn_text_add(t, "checkpoints %s each, every %lld steps%s, %lld kept\n", text, (long long)p->checkpoint_every,
                     p->saves_at_end ? " and at the end" : "", (long long)p->keep);

@@ -123,7 +123,7 @@ static zn_status parse_tensor(zn_json *entry, uint64_t data, uint64_t end, struc
     if (from > to)
         return zn_json_fail(offsets, "begins at %lld, after its end %lld", (long long)from, (long long)to);
     if (to > n_data)
-        return zn_json_fail(offsets, "ends at %lld, but the file has only %lld bytes of data: truncated?",
+        return zn_json_fail(offsets, "ends at %lld, but the file has only %lld bytes of data: it was cut short, fetch it again",
                             (long long)to, (long long)n_data);
 
     char text[ZN_SHAPE_TEXT];

@@ -157,7 +157,8 @@ zn_status zn_tokens_check(const zn_token_source *source, const char *const *path
     add_names(&text, paths, n_paths);
     zn_status status = zn_text_status(&text);
     if (status == ZN_OK)
-        status = zn_fail(ZN_ERR_INPUT, "%s: the data is empty: %zu files with 0 tokens", text.data, source->n_files);
+        status = zn_fail(ZN_ERR_INPUT, "%s: the data is empty: %zu files (.txt, .jsonl, .json, .bin) with 0 tokens", text.data,
+                         source->n_files);
     zn_text_fini(&text);
     return status;
 }

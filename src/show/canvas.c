@@ -35,6 +35,50 @@ int zn_text_columns(const char *text)
     return n;
 }
 
+static int count_spaces(const char *line, size_t n)
+{
+    int i = 0;
+    while ((size_t)i < n && i < 2 * ZN_CANVAS_INDENT && line[i] == ' ')
+        i++;
+    return i;
+}
+
+/* Where a line of n bytes is broken: at the last space that leaves at most `columns`, but not in its indent; n: nowhere. */
+static size_t find_break(const char *line, size_t n, int columns)
+{
+    size_t at = n, begin = (size_t)count_spaces(line, n);
+    int column = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (line[i] == ' ' && i > begin && line[i - 1] != ' ' && column <= columns)
+            at = i;
+        column += !is_continued(line[i]);
+    }
+    return column <= columns ? n : at;
+}
+
+void zn_text_add_wrapped(zn_text *t, const char *lines, size_t n_bytes, int width)
+{
+    for (size_t at = 0; at < n_bytes;) {
+        const char *line = lines + at, *end = memchr(line, '\n', n_bytes - at);
+        size_t n = end ? (size_t)(end - line) : n_bytes - at;
+        int indent = 0, own = count_spaces(line, n);
+        at += n + (end ? 1 : 0);
+        for (size_t part; n > 0; line += part, n -= part) {
+            part = find_break(line, n, width - indent);
+            zn_text_add(t, "%*s", indent, "");
+            zn_text_add_bytes(t, line, part);
+            if (part == n)
+                continue;
+            while (part < n && line[part] == ' ')
+                part++;
+            zn_text_add(t, "\n");
+            indent = width < 4 * ZN_CANVAS_INDENT ? 0 : own < ZN_CANVAS_INDENT ? own + ZN_CANVAS_INDENT : own;
+        }
+        if (end)
+            zn_text_add(t, "\n");
+    }
+}
+
 /* Rows beyond the terminal's are left out: what scrolled away could not be drawn over. */
 static bool has_room(const struct zn_canvas *c)
 {

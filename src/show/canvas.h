@@ -39,4 +39,8 @@ void zn_canvas_curve(struct zn_canvas *canvas, const double *values, int n, int 
 /* Columns that a text takes. */
 int zn_text_columns(const char *text);
 
+/* Adds whole lines, those wider than `width` broken between words and gone on with an indent. A word that fits no line stays whole: the
+ * terminal breaks it. */
+void zn_text_add_wrapped(zn_text *text, const char *lines, size_t n_bytes, int width);
+
 #endif

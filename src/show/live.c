@@ -85,7 +85,7 @@ static void draw(zn_live *l, bool is_last)
         zn_text_add(&out, "\033[%dA", up < height ? up : height);
     zn_text_add(&out, "\r\033[J");
     if (l->lines.n_bytes > 0)
-        zn_text_add_bytes(&out, l->lines.data, l->lines.n_bytes);
+        zn_text_add_wrapped(&out, l->lines.data, l->lines.n_bytes, width);
     if (!is_last && !l->options.is_quiet)
         draw_rows(l, &canvas);
     if (canvas.text.n_bytes > 0)

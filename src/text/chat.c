@@ -113,8 +113,8 @@ zn_status zn_chat_open(const zn_tokenizer *tokenizer, zn_chat **chat)
 {
     const char *source = zn_tokenizer_chat_template(tokenizer);
     if (!source)
-        return zn_fail(ZN_ERR_INPUT, "the model's folder has no chat template (chat_template in "
-                       "tokenizer_config.json, or chat_template.jinja)");
+        return zn_fail(ZN_ERR_INPUT, "the model's folder has no chat template (chat_template in tokenizer_config.json, or "
+                       "chat_template.jinja): take the model's chat or instruct version, or prompts without roles");
     char *bos = NULL, *eos = NULL, **special = NULL;
     size_t n_special = 0;
     zn_status status = token_text(tokenizer, zn_tokenizer_bos(tokenizer), &bos);

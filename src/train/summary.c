@@ -32,7 +32,7 @@ static void add_memory(zn_text *t, const struct zn_summary *s, const struct zn_r
     zn_text_add(t, "  memory  at most: device %s", size((double)s->last.device_bytes, text));
     zn_text_add(t, ", host %s", size((double)s->last.host_bytes, text));
     zn_text_add(t, ", nvme %s", size((double)s->last.nvme_bytes, text));
-    zn_text_add(t, "; the process %s", size((double)s->last.resident_bytes, text));
+    zn_text_add(t, "\n          the process %s", size((double)s->last.resident_bytes, text));
     zn_text_add(t, " of %s\n", size((double)run->memory_limit, text));
 }
 
@@ -44,7 +44,7 @@ static void add_wear(zn_text *t, const struct zn_summary *s, int n_ranks)
     zn_text_add(t, "  drives  %s written in all", size(written, text));
     zn_text_add(t, " (swap %s", size(s->written * n_ranks, text));
     zn_text_add(t, ", checkpoints and model %s)", size(s->saved, text));
-    zn_text_add(t, ": %.2g%% of what a drive of 1 TB endures, at an assumed %d TBW\n", 100 * written / (ZN_DRIVE_TBW * 1e12),
+    zn_text_add(t, "\n          %.2g%% of what a drive of 1 TB endures, at an assumed %d TBW\n", 100 * written / (ZN_DRIVE_TBW * 1e12),
                 (int)ZN_DRIVE_TBW);
 }
 

@@ -60,7 +60,7 @@ needs --steps 4 --save all
 checkpoint=$((needed - model))
 grep -q 'or see --output, --keep, --save model, --checkpoint-every$' refused || fail "does not name the flags: $(cat refused)"
 train $lots --steps 4 --save all || fail "$(cat err)"
-says "a checkpoint at the end, $size \(--save all\)"
+says "a checkpoint, $size, at the end"
 is=$(($(du -sk run/checkpoints/step-00000004 | cut -f1) * 1024))
 ((is <= checkpoint && checkpoint <= is + 131072)) || fail "a checkpoint takes $is bytes, not $checkpoint"
 is=$(wc -c <run/model.safetensors)

@@ -101,10 +101,10 @@ mistake 1 "convert it to safetensors: python3 -c" train --model pickle $small --
 mistake 1 "is a pointer of git LFS, not the file itself: fetch it with \`git lfs pull\`" train --model pointer $small --output o
 mistake 1 "page/config.json: is a web page, not the file itself" train --model page $small --output o
 mistake 1 "no weights: expected model.safetensors" generate --model no-weights --prompt x
-mistake 1 "cut/model.safetensors" generate --model cut --prompt x
+mistake 1 "bytes of data: it was cut short, fetch it again" generate --model cut --prompt x
 mistake 1 "add the model's tokenizer files" train --model no-tokenizer $small --output o
 mistake 1 "no-tokenizer: no tokenizer.json: add the model's tokenizer files" tokenize --model no-tokenizer book.txt --output o.bin
-mistake 1 "chat template" generate --model no-template --chat --prompt x
+mistake 1 "take the model's chat or instruct version" generate --model no-template --chat --prompt x
 mistake 1 "model_type 'mixtral' is not supported (gpt2, llama, mistral, qwen2 and qwen3 are)" train --model mixtral $small --output o
 mistake 1 "model_type 'gemma3_text' is not supported" plan --model gemma
 mistake 1 "take the unquantised model that they were made from" eval --model quantised $small
@@ -120,7 +120,7 @@ mistake 1 "datasets.Dataset.from_csv('rows.csv')" tokenize --model model rows.cs
 mistake 1 "unpack it first: gzip -d 'rows.jsonl.gz'" train --model model --data rows.jsonl.gz --output o
 mistake 1 "packed.jsonl: is compressed: unpack it first" eval --model model --data packed.jsonl
 mistake 1 "empty.txt: 1 tokens are too few" train --model model --data empty.txt --output o
-mistake 1 "the data is empty" train --model model --data empty --output o
+mistake 1 "the data is empty: 0 files (.txt, .jsonl, .json, .bin)" train --model model --data empty --output o
 mistake 1 "give more data or a smaller --seq-len" train --model model --data short.txt --output o
 mistake 1 "(--map NEW=OLD gives other keys these names); it has 'question', 'answer'" train --model model --data keys.jsonl --output o
 mistake 1 "broken.jsonl:1: not valid JSON: column" train --model model --data broken.jsonl --output o

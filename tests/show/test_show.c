@@ -148,10 +148,38 @@ static void trend_keeps_the_whole_run(void **state)
         assert_true(points[i] < points[i - 1]);
 }
 
+static void lines_break_between_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines, *wanted;
+        int width;
+    } cases[] = {
+        {"step 1/3  loss 4.7\n", "step 1/3  loss 4.7\n", 60},
+        {"step 1/3  loss 4.7387  norm 22.600\n", "step 1/3  loss 4.7387  norm\n        22.600\n", 32},
+        {"  moved   one two three four five six\nshort\n", "  moved   one two three four five\n          six\nshort\n", 34},
+        {"          one two three four five six\n", "          one two three four five\n          six\n", 34},
+        {"exactly ten\n", "exactly ten\n", 11},
+        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa b\n", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa b\n", 30},
+        {"ä ö ü ä ö ü ä ö ü ä ö ü ä ö ü\n", "ä ö ü ä ö ü ä ö ü ä ö ü ä ö ü\n", 29},
+        {"no end of line", "no end of line", 60},
+        {"\n\n", "\n\n", 60},
+        {"one two three", "one two\nthree", 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        zn_text text;
+        zn_text_init(&text);
+        zn_text_add_wrapped(&text, cases[i].lines, strlen(cases[i].lines), cases[i].width);
+        assert_string_equal(text.data, cases[i].wanted);
+        zn_text_fini(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seconds_are_worded), cmocka_unit_test(progress_is_worded), cmocka_unit_test(panel_fits_any_width),
-        cmocka_unit_test(time_left_does_not_jump), cmocka_unit_test(trend_keeps_the_whole_run)};
+        cmocka_unit_test(time_left_does_not_jump), cmocka_unit_test(trend_keeps_the_whole_run),
+        cmocka_unit_test(lines_break_between_words)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
