@@ -11,34 +11,39 @@ zn_status plan_check_adapters(const struct plan_flags *f, const struct zn_option
         return zn_fail(ZN_ERR_USAGE, "--lora-targets needs --lora-rank");
     if (f->lora_rank == 0 && strcmp(f->base_quantize, "none") != 0)
         return zn_fail(ZN_ERR_USAGE, "--base-quantize %s needs --lora-rank: only a frozen base is quantised", f->base_quantize);
-    if (f->lora_rank > 0 && f->largest)
-        return zn_fail(ZN_ERR_USAGE, "--lora-rank with --largest: not in this build");
     return ZN_OK;
 }
 
-zn_status plan_add_adapters(struct plan *p, zn_dtype base_type)
+/* The lists by parameter index are those of the last model. */
+static zn_status list_base(struct plan *p, const zn_model *model)
 {
-    const struct plan_flags *f = p->flags;
-    struct zn_engine_options *e = &p->setup.engine;
-    if (f->lora_rank == 0)
-        return ZN_OK;
-    ZN_TRY(zn_model_add_adapters(p->model, &(struct zn_adapter_options){.rank = f->lora_rank,
-                                                                        .alpha = 2 * (double)f->lora_rank,
-                                                                        .targets = f->lora_targets.word,
-                                                                        .n_targets = f->lora_targets.n}));
-    const zn_module *module = p->model->module;
+    const zn_module *module = model->module;
+    free(p->is_base);
+    free(p->is_quantised);
+    p->is_quantised = NULL;
     p->is_base = calloc((size_t)module->n_params, sizeof *p->is_base);
     if (!p->is_base)
         return zn_fail(ZN_ERR_MEMORY, "no memory for the list of frozen parameters");
     for (int i = 0; i < module->n_params; i++)
         p->is_base[i] = !zn_is_adapter(&module->params[i]);
-    e->frozen = p->is_base;
-    e->frozen_type = base_type;
-    e->trains_fp32 = true;
-    if (strcmp(f->base_quantize, "none") == 0)
+    return strcmp(p->flags->base_quantize, "none") == 0 ? ZN_OK : zn_model_list_matrices(model, &p->is_quantised);
+}
+
+zn_status plan_add_adapters(void *self, zn_model *model, struct zn_engine_options *e)
+{
+    struct plan *p = self;
+    const struct plan_flags *f = p->flags;
+    if (f->lora_rank == 0)
         return ZN_OK;
-    e->quantised_type = strcmp(f->base_quantize, "int8") == 0 ? ZN_INT8 : ZN_NF4;
-    ZN_TRY(zn_model_list_matrices(p->model, &p->is_quantised));
+    ZN_TRY(zn_model_add_adapters(model, &(struct zn_adapter_options){.rank = f->lora_rank,
+                                                                     .alpha = 2 * (double)f->lora_rank,
+                                                                     .targets = f->lora_targets.word,
+                                                                     .n_targets = f->lora_targets.n}));
+    ZN_TRY(list_base(p, model));
+    e->frozen = p->is_base;
+    e->frozen_type = p->base_type;
+    e->trains_fp32 = true;
     e->quantised = p->is_quantised;
+    e->quantised_type = strcmp(f->base_quantize, "int8") == 0 ? ZN_INT8 : ZN_NF4;
     return ZN_OK;
 }

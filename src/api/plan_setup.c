@@ -310,7 +310,9 @@ zn_status plan_prepare(struct plan *p, const struct zn_options *given)
     ZN_TRY(open_cluster(p));
     ZN_TRY(set_ranks(p));
     ZN_TRY(f->model ? open_folder(p, f->model) : make_shape(p));
-    ZN_TRY(plan_add_adapters(p, p->setup.engine.type));
+    p->base_type = p->setup.engine.type;
+    if (p->model)
+        ZN_TRY(plan_add_adapters(p, p->model, &p->setup.engine));
     if (f->precision)
         ZN_TRY(zn_dtype_parse(f->precision, "--precision", &p->setup.engine.type));
     ZN_TRY(set_engine(p, given));
@@ -324,7 +326,7 @@ static zn_status search(struct plan *p)
 {
     const struct plan_flags *f = p->flags;
     if (f->largest) {
-        struct zn_family family = {f->hidden, f->heads, f->ffn, f->vocabulary};
+        struct zn_family family = {f->hidden, f->heads, f->ffn, f->vocabulary, plan_add_adapters, p};
         p->has_shape = true;
         ZN_TRY(zn_plan_largest(&p->setup, &p->choices, &family, &p->shape, &p->model, &p->prediction));
     } else {

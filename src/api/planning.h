@@ -16,6 +16,7 @@ struct plan {
     struct zn_plan_setup setup;
     struct zn_choices choices;
     zn_model *model;
+    zn_dtype base_type; /* with adapters: of what is frozen, where it is not quantised */
     bool *is_base; /* with adapters, by parameter index: it is none of theirs */
     bool *is_quantised; /* NULL: none is */
     bool has_shape; /* the model is no folder's */
@@ -33,7 +34,7 @@ void plan_fini(struct plan *plan);
 zn_status plan_prepare(struct plan *plan, const struct zn_options *given);
 
 /* Of --lora-rank, once the model and its type are known: the adapters. */
-zn_status plan_add_adapters(struct plan *plan, zn_dtype base_type);
+zn_status plan_add_adapters(void *plan, zn_model *model, struct zn_engine_options *engine);
 
 void plan_show_text(const struct plan *plan, FILE *out);
 void plan_count_text(double count, char text[32]); /* "4.276 K" */

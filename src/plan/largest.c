@@ -15,6 +15,20 @@ static zn_status family_shape(const struct zn_family *f, int n_slices, int k, st
     return zn_shape_share(shape, n_slices);
 }
 
+/* Makes a model of the family for the setup. The caller destroys it. */
+static zn_status make_model(const struct zn_family *f, const struct zn_shape *shape, struct zn_plan_setup *setup, zn_model **model)
+{
+    zn_model *made;
+    ZN_TRY(zn_shape_model_sliced(shape, setup->engine.seq_len, setup->engine.n_slices, &made));
+    zn_status status = f->adapt ? f->adapt(f->self, made, &setup->engine) : ZN_OK;
+    if (status != ZN_OK) {
+        zn_model_destroy(made);
+        return status;
+    }
+    setup->model = *model = made;
+    return ZN_OK;
+}
+
 /* How many shapes there are: states stay below 2^63 bytes. */
 static int family_size(const struct zn_family *f)
 {
@@ -39,8 +53,7 @@ static zn_status try_shape(const struct zn_plan_setup *setup, const struct zn_ch
     struct zn_shape shape;
     zn_model *model;
     ZN_TRY(family_shape(family, setup->engine.n_slices, k, &shape));
-    ZN_TRY(zn_shape_model_sliced(&shape, setup->engine.seq_len, setup->engine.n_slices, &model));
-    trial.model = model;
+    ZN_TRY(make_model(family, &shape, &trial, &model));
     zn_status status = leanest_fits(trial, choices, fits);
     zn_model_destroy(model);
     return status;
@@ -82,8 +95,7 @@ zn_status zn_plan_largest(struct zn_plan_setup *setup, const struct zn_choices *
         return zn_fail(ZN_ERR_MEMORY, "--largest: not even the smallest model fits on %d ranks of %s", setup->n_ranks,
                        setup->cluster->name);
     ZN_TRY(family_shape(family, setup->engine.n_slices, last, shape));
-    ZN_TRY(zn_shape_model_sliced(shape, setup->engine.seq_len, setup->engine.n_slices, &m));
-    setup->model = m;
+    ZN_TRY(make_model(family, shape, setup, &m));
     zn_status status = zn_plan_choose(setup, choices, prediction);
     if (status != ZN_OK) {
         setup->model = NULL;

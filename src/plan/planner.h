@@ -21,6 +21,8 @@ bool zn_plan_make_lean(struct zn_plan_setup *setup, const struct zn_choices *cho
 /* Shapes that grow: with `hidden` 0 near the papers' (zn_shape_near), else more and more layers of these sizes. */
 struct zn_family {
     int64_t hidden, heads, inner, vocabulary;
+    zn_status (*adapt)(void *self, zn_model *model, struct zn_engine_options *engine); /* adds adapters to each; NULL: there are none */
+    void *self;
 };
 
 /* The largest of the family that fits at its leanest, then the configuration that the planner takes for it.

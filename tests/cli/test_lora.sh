@@ -195,7 +195,6 @@ refused 2 "--lora-targets 'no_such'" "${new[@]}" --lora-rank 4 --lora-targets no
 refused 2 "--lora-dropout\`: not in this build" "${new[@]}" --lora-rank 4 --lora-dropout 0.1
 refused 2 "--use-dora\`: not in this build" "${new[@]}" --lora-rank 4 --use-dora
 refused 2 "--neftune\`: not in this build" "${new[@]}" --neftune 5
-refused 2 "--lora-rank with --largest: not in this build" plan --largest --lora-rank 4
 refused 2 "--lora-targets needs --lora-rank" plan --model "$model" --lora-targets mlp
 refused 1 "no such folder" "${new[@]}" --adapter nowhere
 refused 1 "another base or rank" eval --model "$data/llama2" --data "$data/tokens.bin" --adapter whole

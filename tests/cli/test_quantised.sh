@@ -128,6 +128,15 @@ plain=$(parameters) int8=$(parameters --base-quantize int8) nf4=$(parameters --b
 # Four blocks of 12 × 1024² elements in bf16, in 1.0625 bytes, and in 0.53125.
 awk -v p="$plain" -v i="$int8" -v n="$nf4" 'BEGIN { m = 4 * 12 * 1048576; exit !(i > p - 0.9375 * m - 1e5 && i < p - 0.9375 * m + 1e6 &&
     n > p - 1.46875 * m - 1e5 && n < p - 1.46875 * m + 1e6) }' || fail "plan: parameters take $plain, $int8 and $nf4 bytes"
+
+# The largest model of a family grows with what a frozen base saves.
+layers()
+{
+    "$zinc" plan --largest --hidden 2048 --heads 16 --cluster cpu-server --ranks 1 --memory-limit 2GiB --seq-len 128 --micro-batch 1 \
+        --offload-param none --lora-rank 16 --json "$@" 2>/dev/null | sed 's/.*"layers":\([0-9]*\).*/\1/'
+}
+plain=$(layers) int8=$(layers --base-quantize int8) nf4=$(layers --base-quantize nf4)
+((plain > 0 && int8 > plain && nf4 > int8)) || fail "plan --largest: $plain, $int8 and $nf4 layers"
 "$zinc" plan --model "$model" --lora-rank 4 --base-quantize nf4 --seq-len 16 --fit=fit.json >/dev/null 2>fit.err ||
     fail "plan --fit: $(tail -1 fit.err)"
 grep -q '"base-quantize": *"nf4"' fit.json || fail "plan --fit does not write --base-quantize"
