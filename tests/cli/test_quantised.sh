@@ -80,11 +80,27 @@ for type in int8 nf4; do
         fail "$type: a checkpoint holds $files"
 done
 
+run last --steps 4 --base-quantize nf4 --reduce last
+run vertical --steps 4 --base-quantize nf4 --schedule vertical --reduce last
+same last vertical
+run clip --steps 4 --base-quantize nf4 --clip 0
+run backward --steps 4 --base-quantize nf4 --clip 0 --optimizer-in-backward --stage 3 --offload-param cpu --offload-optimizer nvme
+same clip backward
+run delayed --steps 4 --base-quantize nf4 --delayed-update=1
+run delayed-nvme --steps 4 --base-quantize nf4 --delayed-update=1 "${nvme[@]}"
+same delayed delayed-nvme
+
 # A base that is born quantised: the same at every stage.
 scratch=(--from-scratch --base-quantize nf4 --steps 4 --seed 3)
 run born "${scratch[@]}"
 run born-nvme "${scratch[@]}" "${nvme[@]}"
 same born born-nvme
+
+# A 16-bit folder: what is not quantised keeps its type.
+"$zinc" train --model "$model" --data "$data/tokens.bin" --seq-len 16 --steps 1 --output-dtype bf16 --output bf16 >/dev/null 2>&1
+(model=bf16; run half --steps 4 --base-quantize nf4; run half-nvme --steps 4 --base-quantize nf4 "${nvme[@]}"; exit $failures) ||
+    fail "a folder in bf16"
+same half half-nvme
 
 # ---- Reading ----
 
@@ -116,6 +132,13 @@ refused 2 "was made with --base-quantize nf4, this run has none" "${common[@]}" 
 refused 2 "--base-quantize nf4 needs --lora-rank or --adapter" "${common[@]}" --model "$model" --base-quantize nf4 --output none
 refused 2 "base-quantize" "${common[@]}" --model "$model" --lora-rank 4 --base-quantize fp4 --output none
 refused 2 "needs --lora-rank" plan --model "$model" --base-quantize nf4
+
+# A value that is not finite has no scale.
+cp -r "$model" broken
+weights=broken/model.safetensors header=$(od -An -tu8 -N8 broken/model.safetensors)
+at=$(grep -ao '"model.layers.0.mlp.down_proj.weight":{[^}]*}' $weights | sed 's/.*"data_offsets":\[\([0-9]*\),.*/\1/')
+printf '\377\377\377\177' | dd of=$weights bs=1 seek=$((8 + header + at)) conv=notrunc 2>/dev/null
+refused 1 "down_proj.weight' has a value that is not finite" eval --model broken --data "$data/tokens.bin" --seq-len 16 --base-quantize nf4
 
 # ---- The plan ----
 
