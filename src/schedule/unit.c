@@ -6,6 +6,9 @@
 
 #include "base/size.h"
 
+/* No part, partition or tile cuts a quantum. */
+_Static_assert((int)ZN_PART_ALIGNMENT % (int)ZN_QUANTUM == 0 && (int)ZN_TILE_ROWS % (int)ZN_QUANTUM == 0, "whole quanta");
+
 void zn_units_fini(zn_units *units)
 {
     free(units->units);
