@@ -3,7 +3,8 @@
 
 #include "base/size.h"
 
-static const char *const request_labels[] = {"gather parameters", "gather gradients", "reduce gradients"};
+static const char *const request_labels[ZN_N_COMM_KINDS] = {"gather parameters", "gather gradients", "reduce gradients",
+                                                            "exchange activations"};
 
 int zn_comm_rank(const zn_comm *comm)
 {
