@@ -253,12 +253,12 @@ static zn_status resolve_mesh(struct training *t)
     return ZN_OK;
 }
 
-/* A block of a state may not lie across two slices. */
+/* A block of a state may not lie across two slices, and what updates whole matrices has none. */
 static zn_status check_optimizer(const struct training *t)
 {
     const zn_optimizer *optimizer = t->engine.optimizer;
     for (int i = 0; i < optimizer->n_states && t->engine.n_slices > 1; i++)
-        if (optimizer->state[i].block > 0)
+        if (optimizer->state[i].block > 0 || strcmp(optimizer->name, "muon") == 0)
             return zn_fail(ZN_ERR_UNSUPPORTED, "--tensor-parallel %d: not in this build with --optimizer %s", t->engine.n_slices,
                            optimizer->name);
     return ZN_OK;
