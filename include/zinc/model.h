@@ -18,6 +18,10 @@ typedef struct zn_model_handle zn_model;
  * blocks. The caller closes. */
 ZN_API zn_status zn_model_open(const char *folder, zn_model **model);
 
+/* Finds ORG/NAME in the hub's local cache: *folder is its snapshot there, which the caller frees with zn_free; NULL where the name is that of a
+ * folder. Not collective; blocks. */
+ZN_API zn_status zn_model_find(const char *name, char **folder);
+
 /* A model of a network, which is borrowed as long as the model and engines of it live, and gets no more parameters. It begins with
  * random weights. Not collective. The caller closes. */
 ZN_API zn_status zn_model_of_network(const zn_network *network, zn_model **model);

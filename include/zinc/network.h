@@ -3,7 +3,7 @@
  *
  * A network is a chain of segments. The first gets the tokens of a batch, each gets what the one before returned, the last returns
  * what zn_head makes of the batch's targets. A segment is the unit of gathering and of recompute: a block of a transformer is
- * a good one.
+ * a good one. Where the loss does not depend on a parameter that is declared, no engine is made.
  *
  * Operators are called within `forward` alone. They have no status: the first failure, of a shape that does not fit for instance,
  * sticks to the tape, and the function of the engine that ran it returns it. Tensors belong to the tape and need no release. */

@@ -4,7 +4,8 @@
  * nothing of what it would have returned, and leaves a text on the calling thread (zn_error_message). Collective functions are called by
  * all ranks of a context, in the same order; the others by whoever likes. There is no global state: contexts, engines and whatever
  * else may live several at a time, but that a process can start MPI once. Structs that programs fill begin with their size: set it to sizeof,
- * the rest to zero or to what is wanted. */
+ * the rest to zero or to what is wanted. The older ones of the blocking calls (zn_train, zn_eval, zn_generate, zn_report), the listeners and
+ * struct zn_ids have none. */
 #ifndef ZINC_ZINC_H
 #define ZINC_ZINC_H
 

@@ -31,6 +31,11 @@ static zn_status open_folder(zn_model *m, const char *folder)
     return m->folder ? describe_folder(m) : zn_fail(ZN_ERR_MEMORY, "no memory for a model");
 }
 
+zn_status zn_model_find(const char *name, char **folder)
+{
+    return zn_hub_cache_find(name, folder);
+}
+
 zn_status zn_model_open(const char *folder, zn_model **model)
 {
     zn_model *m = calloc(1, sizeof *m);

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "cli/signals.h"
-#include "formats/hub_cache.h"
+#include "zinc/model.h"
 
 const struct cli_entry zn_cli_table[] = {
 #define ENTRY(name, summary) {#name, summary, zn_cli_##name},
@@ -54,7 +54,7 @@ int zn_cli_begin(const struct zn_command *command, int argc, char **argv, void *
 zn_status zn_cli_find_model(const struct zn_command *command, const char **model, char **kept)
 {
     *kept = NULL;
-    ZN_TRY(zn_hub_cache_find(*model, kept));
+    ZN_TRY(zn_model_find(*model, kept));
     if (!*kept)
         return ZN_OK;
     fprintf(stderr, "%s: %s is %s\n", command->name, *model, *kept);

@@ -150,6 +150,23 @@ static struct zn_batch batch_of(const struct zn_engine_options *o, zn_tape *tape
     return batch;
 }
 
+/* A trained parameter that the loss does not depend on would be updated with what happens to lie where its gradient should. */
+static zn_status check_gradients(const struct recorder *r, const zn_module *module)
+{
+    bool *is_written = calloc((size_t)r->units->n_parts + 1, sizeof *is_written);
+    zn_status status = is_written ? ZN_OK : zn_fail(ZN_ERR_MEMORY, "no memory for the trace");
+    for (int i = 0; i < r->pass->n_points && status == ZN_OK; i++)
+        if (r->pass->points[i].kind == ZN_POINT_CLOSE)
+            is_written[r->pass->points[i].index] = true;
+    for (int i = 0; i < r->units->n_parts && status == ZN_OK; i++) {
+        const struct zn_part *part = &r->units->parts[i];
+        if (!is_written[i] && r->units->units[part->unit].is_trained)
+            status = zn_fail(ZN_ERR_INPUT, "parameter %s has no gradient: the loss does not depend on it", module->params[part->param].name);
+    }
+    free(is_written);
+    return status;
+}
+
 /* One micro-batch, or all of them where a segment has them one after the other. */
 static zn_status record_training(struct recorder *r, const zn_module *module, zn_tape *tape)
 {
@@ -165,6 +182,8 @@ static zn_status record_training(struct recorder *r, const zn_module *module, zn
         batches[i] = batch_of(o, tape);
     if (status == ZN_OK)
         status = zn_module_train(module, tape, batches, n, &style);
+    if (status == ZN_OK)
+        status = check_gradients(r, module);
     if (status == ZN_OK)
         status = end_pass(r);
     free(batches);

@@ -38,6 +38,7 @@ with zinc.Engine(sys.argv[1], pathlib.Path(sys.argv[2]), stage=3, steps=3, seq_l
     engine.export(sys.argv[3])
     if engine.context.rank == 0:
         print(engine.context.n_ranks, *losses, float(values.sum()))
+left_open = zinc.Engine(sys.argv[1], pathlib.Path(sys.argv[2]), steps=1, seq_len=16)  # Python's end closes it
 PY
 llama=$source/tests/data/parity/llama2 tokens=$source/tests/data/parity/tokens.bin
 "${mpi[@]}" -n 2 "$python" "$work/ranks.py" "$llama" "$tokens" "$work/ranks" >"$work/ranks.txt" || fail "mpirun"

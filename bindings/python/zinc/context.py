@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import weakref
 
 from ._library import ContextOptions, lib
 
@@ -19,7 +20,7 @@ class Context:
         options = ContextOptions(ctypes.sizeof(ContextOptions), _RANKS[ranks], memory_limit, threads)
         self._handle = ctypes.c_void_p()
         lib.zn_context_create(ctypes.byref(options), ctypes.byref(self._handle))
-        self._engines = 0
+        self._open = {}  # weak references to engines and generators, in the order in which they were made
 
     @property
     def rank(self):
@@ -30,12 +31,20 @@ class Context:
         return lib.zn_context_n_ranks(self._handle)
 
     def close(self):
-        """Leaves the ranks, after all engines are closed. Collective."""
+        """Closes the engines and generators that are still open, the newest first, and leaves the ranks. Collective."""
+        for reference in reversed(list(self._open.values())):
+            user = reference()
+            if user is not None:
+                user.close()
         if self._handle:
-            if self._engines:
-                raise RuntimeError(f"{self._engines} engines or generators of the context are still open")
             lib.zn_context_destroy(self._handle)
             self._handle = ctypes.c_void_p()
+
+    def _add(self, user):
+        self._open[id(user)] = weakref.ref(user)
+
+    def _remove(self, user):
+        self._open.pop(id(user), None)
 
 
 def default():
@@ -48,5 +57,5 @@ def default():
 
 @atexit.register
 def _leave():
-    if _default is not None and not _default._engines:
+    if _default is not None:
         _default.close()

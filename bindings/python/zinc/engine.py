@@ -72,7 +72,7 @@ class Engine:
         setup = EngineSetup(ctypes.sizeof(EngineSetup), self.context._handle, options._handle, model._handle if model else None,
                             data.handle if data else None, eval_data.handle if eval_data else None, ctypes.pointer(listener))
         lib.zn_engine_create(ctypes.byref(setup), ctypes.byref(self._handle))
-        self.context._engines += 1
+        self.context._add(self)
         self.parameters = parameters_of(lib.zn_engine_parameter, self._handle, lib.zn_engine_n_parameters(self._handle))
 
     # ---- Steps ----
@@ -156,7 +156,7 @@ class Engine:
         if self._handle:
             lib.zn_engine_destroy(self._handle)
             self._handle = ctypes.c_void_p()
-            self.context._engines -= 1
+            self.context._remove(self)
 
     def __enter__(self):
         return self

@@ -17,7 +17,7 @@ class Generator:
         for name, value in {"model": model, "prompt": prompt, **values}.items():
             options[name] = value
         lib.zn_generator_open(self.context._handle, options._handle, None, ctypes.byref(self._handle))
-        self.context._engines += 1
+        self.context._add(self)
 
     def text(self):
         """The text of the new tokens."""
@@ -32,7 +32,7 @@ class Generator:
         if self._handle:
             lib.zn_generator_destroy(self._handle)
             self._handle = ctypes.c_void_p()
-            self.context._engines -= 1
+            self.context._remove(self)
 
     def __enter__(self):
         return self
