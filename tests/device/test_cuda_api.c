@@ -1,10 +1,13 @@
 /* The declarations of device/cuda/api.h against the headers of CUDA, where these are installed. */
 #include <stdio.h>
-#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
+#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>)
 #include <cuda.h>
+#include <cublasLt.h>
 #include <nvrtc.h>
+#include <stddef.h>
 
 #include "device/cuda/api.h"
+#include "device/cuda/blas_api.h"
 
 /* Enumerations are numbers there: results of a function are, and parameters. */
 #define SAME_FUNCTION(name, parameters)                                                                                           \
@@ -44,6 +47,50 @@ SAME_NUMBER(CU_MEMHOSTREGISTER_PORTABLE)
 SAME_NUMBER(CU_MEMHOSTALLOC_PORTABLE)
 SAME_NUMBER(CU_JIT_ERROR_LOG_BUFFER)
 SAME_NUMBER(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+
+SAME_NUMBER(CUDA_R_32F)
+SAME_NUMBER(CUBLAS_COMPUTE_32F)
+SAME_NUMBER(CUBLAS_OP_N)
+SAME_NUMBER(CUBLAS_OP_T)
+SAME_NUMBER(CUBLASLT_MATMUL_DESC_TRANSA)
+SAME_NUMBER(CUBLASLT_MATMUL_DESC_TRANSB)
+SAME_NUMBER(CUBLASLT_MATMUL_DESC_EPILOGUE)
+SAME_NUMBER(CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+SAME_NUMBER(CUBLASLT_EPILOGUE_DEFAULT)
+SAME_NUMBER(CUBLASLT_EPILOGUE_BIAS)
+SAME_NUMBER(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+SAME_NUMBER(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+SAME_NUMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)
+SAME_NUMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES)
+SAME_NUMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES)
+SAME_NUMBER(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
+SAME_NUMBER(CUBLASLT_REDUCTION_SCHEME_NONE)
+SAME_NUMBER(CUBLASLT_ALGO_CONFIG_SPLITK_NUM)
+_Static_assert(sizeof(struct zn_lt_algo) == sizeof(cublasLtMatmulAlgo_t), "an algorithm");
+_Static_assert(sizeof(struct zn_lt_candidate) == sizeof(cublasLtMatmulHeuristicResult_t), "a candidate");
+_Static_assert(offsetof(struct zn_lt_candidate, workspace_bytes) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize), "its workspace");
+_Static_assert(offsetof(struct zn_lt_candidate, state) == offsetof(cublasLtMatmulHeuristicResult_t, state), "its state");
+
+/* cuBLASLt's descriptors have no names of their own, so its functions are compared with their descriptors as they are there. */
+#define SHAPE(name, ...) _Static_assert(__builtin_types_compatible_p(__typeof__(name), zn_cu_enum(__VA_ARGS__)), #name);
+typedef cublasLtMatmulDesc_t description;
+typedef cublasLtMatrixLayout_t layout;
+typedef cublasLtMatmulPreference_t preference;
+SHAPE(cublasLtCreate, cublasLtHandle_t *)
+SHAPE(cublasLtDestroy, cublasLtHandle_t)
+SHAPE(cublasLtMatmulDescCreate, description *, zn_cu_enum, zn_cu_enum)
+SHAPE(cublasLtMatmulDescDestroy, description)
+SHAPE(cublasLtMatmulDescSetAttribute, description, zn_cu_enum, const void *, size_t)
+SHAPE(cublasLtMatrixLayoutCreate, layout *, zn_cu_enum, uint64_t, uint64_t, int64_t)
+SHAPE(cublasLtMatrixLayoutDestroy, layout)
+SHAPE(cublasLtMatmulPreferenceCreate, preference *)
+SHAPE(cublasLtMatmulPreferenceDestroy, preference)
+SHAPE(cublasLtMatmulPreferenceSetAttribute, preference, zn_cu_enum, const void *, size_t)
+SHAPE(cublasLtMatmulAlgoGetHeuristic, cublasLtHandle_t, description, layout, layout, layout, layout, preference, int,
+      cublasLtMatmulHeuristicResult_t *, int *)
+SHAPE(cublasLtMatmulAlgoConfigGetAttribute, const cublasLtMatmulAlgo_t *, zn_cu_enum, void *, size_t, size_t *)
+SHAPE(cublasLtMatmul, cublasLtHandle_t, description, const void *, const void *, layout, const void *, layout, const void *, const void *,
+      layout, void *, layout, const cublasLtMatmulAlgo_t *, void *, size_t, zn_cu_stream)
 
 int main(void)
 {

@@ -1,11 +1,11 @@
 /* What goes wrong, and the error that stays. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 
 #include "standin/standin.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static mtx_t lock; /* guards all below; zero is a plain one */
 static enum fault fault;
 static long due_at, n_asked;
 static zn_cu_enum sticky;
@@ -28,43 +28,43 @@ static enum fault fault_of(const char *text, size_t n)
 void standin_start(void)
 {
     const char *text = getenv("ZINC_STANDIN_FAULT");
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     size_t n = text ? strcspn(text, ":") : 0;
     fault = n ? fault_of(text, n) : FAULT_NONE;
     due_at = n && text[n] ? atol(text + n + 1) : 1;
     n_asked = 0;
     sticky = 0;
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
 }
 
 bool fault_is_set(enum fault asked)
 {
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     bool is_set = fault == asked;
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return is_set;
 }
 
 bool fault_is_due(enum fault asked)
 {
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     bool is_due = fault == asked && ++n_asked == due_at;
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return is_due;
 }
 
 zn_cu_enum sticky_error(void)
 {
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     zn_cu_enum error = sticky;
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return error;
 }
 
 void set_sticky_error(zn_cu_enum error)
 {
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     if (!sticky)
         sticky = error;
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
 }

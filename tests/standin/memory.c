@@ -1,34 +1,34 @@
 /* The device's memory, and the host's that is pinned. */
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <threads.h>
 
 #include "standin/exports.h"
 #include "standin/standin.h"
 
-enum { PAGE = 4096, OFFSET = 512 /* what the real driver aligns to */, MAX_BLOCKS = 8192, N_KEPT = 64 };
+enum { PAGE = 4096, GUARD = 64 * PAGE, OFFSET = 512 /* what the real driver aligns to */, MAX_BLOCKS = 8192, N_KEPT = 64 };
 static const size_t device_bytes = (size_t)4 << 30;
 
 struct block {
-    char *map; /* with a page before and behind that nothing is mapped in */
+    char *map; /* with GUARD bytes before and behind that nothing is mapped in */
     size_t n_bytes;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static mtx_t lock; /* guards all below; zero is a plain one */
 static struct block blocks[MAX_BLOCKS], freed[N_KEPT], pinned[MAX_BLOCKS];
 static int n_blocks, n_freed, n_pinned;
 static size_t n_used;
 
 static size_t map_bytes(size_t n_bytes)
 {
-    return (n_bytes + OFFSET + PAGE - 1) / PAGE * PAGE + 2 * PAGE;
+    return (n_bytes + OFFSET + PAGE - 1) / PAGE * PAGE + 2 * GUARD;
 }
 
 static char *block_memory(const struct block *b)
 {
-    return b->map + PAGE + OFFSET;
+    return b->map + GUARD + OFFSET;
 }
 
 /* Under the lock. */
@@ -44,19 +44,19 @@ static struct block *find_block(zn_cu_address address)
 void *device_pointer(zn_cu_address address, size_t n_bytes)
 {
     char *at = (char *)(uintptr_t)(address & ~FAR);
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     const struct block *b = find_block(address);
     bool fits = b && n_bytes <= (size_t)(block_memory(b) + b->n_bytes - at);
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return fits ? at : NULL;
 }
 
 zn_cu_enum cuMemGetInfo_v2(size_t *free_bytes, size_t *n_bytes)
 {
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     *free_bytes = device_bytes - n_used;
     *n_bytes = device_bytes;
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return sticky_error();
 }
 
@@ -68,18 +68,18 @@ zn_cu_enum cuMemAlloc_v2(zn_cu_address *address, size_t n_bytes)
         return ZN_CUDA_ERROR_INVALID_VALUE;
     if (fault_is_due(FAULT_alloc) || n_bytes > device_bytes)
         return ZN_CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     char *map = MAP_FAILED;
     if (n_blocks < MAX_BLOCKS && n_bytes <= device_bytes - n_used)
         map = mmap(NULL, map_bytes(n_bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map != MAP_FAILED) {
-        mprotect(map + PAGE, map_bytes(n_bytes) - 2 * PAGE, PROT_READ | PROT_WRITE);
+        mprotect(map + GUARD, map_bytes(n_bytes) - 2 * GUARD, PROT_READ | PROT_WRITE);
         blocks[n_blocks] = (struct block){map, n_bytes};
         memset(block_memory(&blocks[n_blocks]), 0xa5, n_bytes); /* new memory holds anything */
         *address = (zn_cu_address)(uintptr_t)block_memory(&blocks[n_blocks++]) | FAR;
         n_used += n_bytes;
     }
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return map == MAP_FAILED ? ZN_CUDA_ERROR_OUT_OF_MEMORY : 0;
 }
 
@@ -87,7 +87,7 @@ zn_cu_enum cuMemAlloc_v2(zn_cu_address *address, size_t n_bytes)
 zn_cu_enum cuMemFree_v2(zn_cu_address address)
 {
     zn_cu_enum result = ZN_CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     struct block *b = find_block(address);
     if (b && ((zn_cu_address)(uintptr_t)block_memory(b) | FAR) == address) {
         struct block *kept = &freed[n_freed++ % N_KEPT];
@@ -100,19 +100,19 @@ zn_cu_enum cuMemFree_v2(zn_cu_address address)
         *b = blocks[--n_blocks];
         result = sticky_error();
     }
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return result;
 }
 
 zn_cu_enum cuMemGetAddressRange_v2(zn_cu_address *base, size_t *n_bytes, zn_cu_address address)
 {
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     const struct block *b = find_block(address);
     if (b) {
         *base = (zn_cu_address)(uintptr_t)block_memory(b) | FAR;
         *n_bytes = b->n_bytes;
     }
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return b ? 0 : ZN_CUDA_ERROR_NOT_FOUND;
 }
 
@@ -122,10 +122,10 @@ bool is_host_pinned(const void *memory, size_t n_bytes)
 {
     const char *first = memory;
     bool is_in = false;
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     for (int i = 0; i < n_pinned && !is_in; i++)
         is_in = first >= pinned[i].map && first + n_bytes <= pinned[i].map + pinned[i].n_bytes;
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return is_in;
 }
 
@@ -134,7 +134,7 @@ static zn_cu_enum add_pinned(char *memory, size_t n_bytes)
 {
     zn_cu_enum result = 0;
     uintptr_t first = (uintptr_t)memory / PAGE, end = ((uintptr_t)memory + n_bytes + PAGE - 1) / PAGE;
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     for (int i = 0; i < n_pinned; i++) {
         uintptr_t other = (uintptr_t)pinned[i].map / PAGE, other_end = ((uintptr_t)pinned[i].map + pinned[i].n_bytes + PAGE - 1) / PAGE;
         if (first < other_end && other < end)
@@ -144,20 +144,20 @@ static zn_cu_enum add_pinned(char *memory, size_t n_bytes)
         result = ZN_CUDA_ERROR_OUT_OF_MEMORY;
     if (!result)
         pinned[n_pinned++] = (struct block){memory, n_bytes};
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return result;
 }
 
 static zn_cu_enum remove_pinned(const void *memory)
 {
     zn_cu_enum result = ZN_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    pthread_mutex_lock(&lock);
+    mtx_lock(&lock);
     for (int i = 0; i < n_pinned && result; i++)
         if (pinned[i].map == memory) {
             pinned[i] = pinned[--n_pinned];
             result = 0;
         }
-    pthread_mutex_unlock(&lock);
+    mtx_unlock(&lock);
     return result;
 }
 

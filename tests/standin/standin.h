@@ -4,6 +4,9 @@
  * that the host faults where it follows one; behind and before each allocation no memory is mapped, nor where one was freed. The first fault
  * of a kernel or a copy fails all that comes after it, as the driver's own do.
  *
+ * The thread sanitizer sees of it what a device promises: its own files are not instrumented, and their locks (threads.h) not known to it; a
+ * task comes after its submission, and what waits for an event after that. Kernels and copies are looked at.
+ *
  *   ZINC_STANDIN_LAG=SEED       tasks of streams are late by chance
  *   ZINC_STANDIN_FAULT=NAME[:N] what goes wrong, the N-th time (1): see FAULTS
  *
@@ -49,6 +52,17 @@ void set_sticky_error(zn_cu_enum error);
 /* Reads the environment, and forgets the error. */
 void standin_start(void);
 
+/* Order that the thread sanitizer is told of. */
+#if defined(STANDIN_TSAN)
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#define tell_acquire(address) __tsan_acquire(address)
+#define tell_release(address) __tsan_release(address)
+#else
+#define tell_acquire(address) (void)(address)
+#define tell_release(address) (void)(address)
+#endif
+
 /* ---- Memory ---- */
 
 #define FAR ((zn_cu_address)1 << 63)
@@ -64,6 +78,9 @@ void leave_device(void);
 void install_fault_handler(void);
 
 /* ---- Kernels ---- */
+
+/* Queues a function of the stand-in itself; after a fault it is not called. */
+zn_cu_enum push_call(zn_cu_stream stream, void (*call)(void *arg), void *arg);
 
 /* Runs all groups of a launch on the calling thread. */
 void run_groups(const struct CUfunc_st *function, const void *args, int64_t n_groups);

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -9,11 +10,11 @@
 #include "standin/standin.h"
 
 enum { ARGS_BYTES = 256, LATE = 300000 /* microseconds */ };
-enum kind { COPY_IN, COPY_OUT, COPY, FILL, KERNEL, RECORD, WAIT };
+enum kind { COPY_IN, COPY_OUT, COPY, FILL, KERNEL, CALL, RECORD, WAIT };
 
 struct CUevent_st {
-    pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t changed;
+    mtx_t lock; /* guards all below */
+    cnd_t changed;
     uint64_t asked, reached;
     int n_users; /* its owner, and tasks */
 };
@@ -27,14 +28,16 @@ struct task {
     uint64_t at; /* the count of the event */
     const struct CUfunc_st *function;
     int64_t n_groups;
+    void (*call)(void *arg);
+    void *arg;
     _Alignas(8) unsigned char args[ARGS_BYTES];
     struct task *next;
 };
 
 struct CUstream_st {
     pthread_t thread;
-    pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t changed;
+    mtx_t lock; /* guards all below */
+    cnd_t changed;
     struct task *first, *last;
     bool is_busy, is_ending;
     uint64_t key, n_tasks; /* of the lags; key 0: none */
@@ -43,31 +46,33 @@ struct CUstream_st {
 
 static void release_event(struct CUevent_st *e)
 {
-    pthread_mutex_lock(&e->lock);
+    mtx_lock(&e->lock);
     bool is_last = --e->n_users == 0;
-    pthread_mutex_unlock(&e->lock);
+    mtx_unlock(&e->lock);
     if (!is_last)
         return;
-    pthread_cond_destroy(&e->changed);
-    pthread_mutex_destroy(&e->lock);
+    cnd_destroy(&e->changed);
+    mtx_destroy(&e->lock);
     free(e);
 }
 
 static void reach_event(struct CUevent_st *e, uint64_t at)
 {
-    pthread_mutex_lock(&e->lock);
+    tell_release(e);
+    mtx_lock(&e->lock);
     if (e->reached < at)
         e->reached = at;
-    pthread_cond_broadcast(&e->changed);
-    pthread_mutex_unlock(&e->lock);
+    cnd_broadcast(&e->changed);
+    mtx_unlock(&e->lock);
 }
 
 static void await_event(struct CUevent_st *e, uint64_t at)
 {
-    pthread_mutex_lock(&e->lock);
+    mtx_lock(&e->lock);
     while (e->reached < at)
-        pthread_cond_wait(&e->changed, &e->lock);
-    pthread_mutex_unlock(&e->lock);
+        cnd_wait(&e->changed, &e->lock);
+    mtx_unlock(&e->lock);
+    tell_acquire(e);
 }
 
 /* Addresses become pointers when the kernel runs, so that what was freed before is found. */
@@ -126,6 +131,8 @@ static void run_task(struct task *t)
         return;
     else if (t->kind == KERNEL)
         run_kernel(t);
+    else if (t->kind == CALL)
+        t->call(t->arg);
     else if (t->kind == FILL)
         run_fill(t);
     else
@@ -144,26 +151,28 @@ static void lag(struct CUstream_st *s, const struct task *t)
 static void *work(void *arg)
 {
     struct CUstream_st *s = arg;
-    pthread_mutex_lock(&s->lock);
+    mtx_lock(&s->lock);
     for (;;) {
         while (!s->first && !s->is_ending)
-            pthread_cond_wait(&s->changed, &s->lock);
+            cnd_wait(&s->changed, &s->lock);
         struct task *t = s->first;
         if (!t)
             break;
         s->first = t->next;
         s->is_busy = true;
-        pthread_mutex_unlock(&s->lock);
+        mtx_unlock(&s->lock);
+        tell_acquire(t);
         lag(s, t);
         run_task(t);
+        tell_release(s);
         if (t->event)
             release_event(t->event);
         free(t);
-        pthread_mutex_lock(&s->lock);
+        mtx_lock(&s->lock);
         s->is_busy = false;
-        pthread_cond_broadcast(&s->changed);
+        cnd_broadcast(&s->changed);
     }
-    pthread_mutex_unlock(&s->lock);
+    mtx_unlock(&s->lock);
     end_items();
     return NULL;
 }
@@ -175,31 +184,32 @@ static zn_cu_enum push(struct CUstream_st *s, const struct task *task)
         return ZN_CUDA_ERROR_OUT_OF_MEMORY;
     *t = *task;
     t->next = NULL;
-    pthread_mutex_lock(&s->lock);
+    tell_release(t);
+    mtx_lock(&s->lock);
     if (s->first)
         s->last->next = t;
     else
         s->first = t;
     s->last = t;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    cnd_broadcast(&s->changed);
+    mtx_unlock(&s->lock);
     return sticky_error();
 }
 
 static zn_cu_enum create_stream(struct CUstream_st **stream)
 {
     static uint64_t n_streams;
-    static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER; /* guards n_streams */
+    static mtx_t count_lock; /* guards n_streams */
     const char *seed = getenv("ZINC_STANDIN_LAG");
     struct CUstream_st *s = calloc(1, sizeof *s);
     if (!s)
         return ZN_CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_lock(&count_lock);
+    mtx_lock(&count_lock);
     uint64_t index = n_streams++;
-    pthread_mutex_unlock(&count_lock);
+    mtx_unlock(&count_lock);
     s->key = seed ? zn_random_bits(strtoull(seed, NULL, 10), index) : 0;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    mtx_init(&s->lock, mtx_plain);
+    cnd_init(&s->changed);
     if (pthread_create(&s->thread, NULL, work, s) != 0)
         abort();
     *stream = s;
@@ -217,10 +227,11 @@ zn_cu_enum cuStreamCreate(zn_cu_stream *stream, unsigned flags)
 
 zn_cu_enum cuStreamSynchronize(zn_cu_stream s)
 {
-    pthread_mutex_lock(&s->lock);
+    mtx_lock(&s->lock);
     while (s->first || s->is_busy)
-        pthread_cond_wait(&s->changed, &s->lock);
-    pthread_mutex_unlock(&s->lock);
+        cnd_wait(&s->changed, &s->lock);
+    mtx_unlock(&s->lock);
+    tell_acquire(s);
     return sticky_error();
 }
 
@@ -228,13 +239,13 @@ zn_cu_enum cuStreamDestroy_v2(zn_cu_stream s)
 {
     if (s->other)
         cuStreamDestroy_v2(s->other);
-    pthread_mutex_lock(&s->lock);
+    mtx_lock(&s->lock);
     s->is_ending = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    cnd_broadcast(&s->changed);
+    mtx_unlock(&s->lock);
     pthread_join(s->thread, NULL);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
+    cnd_destroy(&s->changed);
+    mtx_destroy(&s->lock);
     free(s);
     return sticky_error();
 }
@@ -246,8 +257,8 @@ zn_cu_enum cuEventCreate(zn_cu_event *event, unsigned flags)
         free(e);
         return sticky_error() ? sticky_error() : ZN_CUDA_ERROR_INVALID_VALUE;
     }
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->changed, NULL);
+    mtx_init(&e->lock, mtx_plain);
+    cnd_init(&e->changed);
     e->n_users = 1;
     *event = e;
     return 0;
@@ -263,10 +274,10 @@ zn_cu_enum cuEventDestroy_v2(zn_cu_event e)
 static zn_cu_enum push_event(struct CUstream_st *s, struct CUevent_st *e, enum kind kind)
 {
     struct task t = {.kind = kind, .event = e};
-    pthread_mutex_lock(&e->lock);
+    mtx_lock(&e->lock);
     e->n_users++;
     t.at = kind == RECORD ? ++e->asked : e->asked;
-    pthread_mutex_unlock(&e->lock);
+    mtx_unlock(&e->lock);
     return push(s, &t);
 }
 
@@ -284,9 +295,9 @@ zn_cu_enum cuStreamWaitEvent(zn_cu_stream s, zn_cu_event e, unsigned flags)
 
 zn_cu_enum cuEventSynchronize(zn_cu_event e)
 {
-    pthread_mutex_lock(&e->lock);
+    mtx_lock(&e->lock);
     uint64_t at = e->asked;
-    pthread_mutex_unlock(&e->lock);
+    mtx_unlock(&e->lock);
     await_event(e, at);
     return sticky_error();
 }
@@ -303,6 +314,11 @@ static zn_cu_enum push_copy(struct CUstream_st *s, const struct task *t)
     if ((t->kind != COPY_OUT && !device_pointer(t->to, t->n_bytes)) || (t->kind != COPY_IN && !device_pointer(t->from, t->n_bytes)))
         return ZN_CUDA_ERROR_INVALID_VALUE;
     return push(s, t);
+}
+
+zn_cu_enum push_call(zn_cu_stream s, void (*call)(void *arg), void *arg)
+{
+    return sticky_error() ? sticky_error() : push(s, &(struct task){.kind = CALL, .call = call, .arg = arg});
 }
 
 zn_cu_enum cuMemcpyHtoDAsync_v2(zn_cu_address to, const void *from, size_t n_bytes, zn_cu_stream s)

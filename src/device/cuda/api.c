@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include "device/cuda/blas_api.h"
+
 /* The first of the names that can be loaded, NULL at their end. */
 static void *open_library(const char *const *names)
 {
@@ -40,6 +42,19 @@ zn_status zn_nvrtc_load(struct zn_nvrtc_api *api)
         return zn_fail(ZN_ERR_UNSUPPORTED, "the kernels for CUDA are not in this build, which had no clang, and NVRTC is not installed, "
                                            "which would compile them now: %s cannot be loaded (%s)", library_name, dlerror());
     ZN_NVRTC_FUNCTIONS(LOAD)
+    *api = loaded;
+    return ZN_OK;
+}
+
+zn_status zn_lt_load(struct zn_lt_api *api)
+{
+    static const char *const library_name = "libcublasLt.so";
+    const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", library_name, NULL};
+    struct zn_lt_api loaded = {.library = open_library(names)};
+    if (!loaded.library)
+        return zn_fail(ZN_ERR_UNSUPPORTED, "--math fast: cuBLASLt is not installed: %s cannot be loaded (%s); --math exact needs no library",
+                       library_name, dlerror());
+    ZN_LT_FUNCTIONS(LOAD)
     *api = loaded;
     return ZN_OK;
 }

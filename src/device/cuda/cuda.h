@@ -18,7 +18,10 @@ enum {
     ZN_CUDA_MAX_DEVICES = 64,
     /* Memory of the host for one device of a rank: where a buffer cannot be registered, copies go through pieces of this. Not in the
      * ledger: who plans a process counts it beside the plan. */
-    ZN_CUDA_STAGING_BYTES = (ZN_N_LANES + 1) * 2 * 1024 * 1024
+    ZN_CUDA_STAGING_BYTES = (ZN_N_LANES + 1) * 2 * 1024 * 1024,
+    /* Memory of the device for --math fast, of each device of a rank: cuBLASLt's workspace, and 16-bit operands in fp32. Not in the ledger
+     * either. */
+    ZN_CUDA_FAST_BYTES = 64 * 1024 * 1024
 };
 
 /* At most ZN_CUDA_MAX_DEVICES. Fails where the driver is not installed or has no device, and says so. Blocks. */
@@ -32,6 +35,11 @@ typedef struct zn_cuda zn_cuda;
 zn_status zn_cuda_open(int index, zn_cuda **cuda);
 void zn_cuda_close(zn_cuda *cuda); /* after all devices on it; NULL is legal */
 const struct zn_cuda_info *zn_cuda_info(const zn_cuda *cuda);
+
+/* --math fast: devices that are created from now on compute products by cuBLASLt, in fp32, with one algorithm for a shape and no split
+ * along k: the same bits run after run on one machine, not the processor's. Fails where the library is missing. Not for several threads
+ * at once. Without it products are in the canonical order (--math exact). */
+zn_status zn_cuda_use_fast_math(zn_cuda *cuda);
 
 /* Why some memory of the host is copied through staging, or "": for the command to say once. */
 const char *zn_cuda_staging_cause(zn_cuda *cuda);

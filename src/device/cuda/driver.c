@@ -48,6 +48,7 @@ static void driver_destroy(zn_driver *driver)
 {
     struct cuda_driver *d = (struct cuda_driver *)driver;
     const struct zn_cu_api *cu = enter(driver);
+    cuda_destroy_blas(d->blas);
     while (d->pins)
         cuda_unpin(d, d->pins->memory);
     if (d->fills)
@@ -98,10 +99,9 @@ static void driver_free(zn_driver *driver, zn_addr address, size_t n_bytes)
         cu->cuMemFree_v2(base);
 }
 
-static zn_status driver_launch(zn_driver *driver, zn_driver_queue *queue, const struct zn_launch *launch)
+zn_status cuda_launch(const zn_cuda *cuda, zn_cu_stream stream, const struct zn_launch *launch)
 {
-    const zn_cuda *cuda = ((struct cuda_driver *)driver)->cuda;
-    const struct zn_cu_api *cu = enter(driver);
+    const struct zn_cu_api *cu = &cuda->cu;
     const struct zn_launch_info *info = &zn_launch_infos[launch->kernel];
     unsigned char args[ZN_LAUNCH_BYTES];
     void *parameters[] = {args};
@@ -110,8 +110,19 @@ static zn_status driver_launch(zn_driver *driver, zn_driver_queue *queue, const 
                        (long long)launch->n_groups);
     memcpy(args, launch->args, info->n_bytes);
     return zn_cu_check(cu, cu->cuLaunchKernel(cuda->functions[launch->kernel], (unsigned)launch->n_groups, 1, 1, (unsigned)info->n_items,
-                                              1, 1, 0, queue->stream, parameters, NULL),
+                                              1, 1, 0, stream, parameters, NULL),
                        info->name);
+}
+
+static zn_status driver_launch(zn_driver *driver, zn_driver_queue *queue, const struct zn_launch *launch)
+{
+    struct cuda_driver *d = (struct cuda_driver *)driver;
+    struct zn_gemm_args gemm;
+    enter(driver);
+    if (launch->kernel != ZN_LAUNCH_gemm || !d->blas)
+        return cuda_launch(d->cuda, queue->stream, launch);
+    memcpy(&gemm, launch->args, sizeof gemm);
+    return cuda_multiply(d->blas, queue->stream, &gemm);
 }
 
 static zn_status driver_zero(zn_driver *driver, zn_driver_queue *queue, zn_addr dst, size_t n_bytes)
@@ -210,6 +221,8 @@ zn_status cuda_create_driver(zn_cuda *cuda, zn_driver **driver)
     pthread_mutex_init(&d->lock, NULL);
     const struct zn_cu_api *cu = enter(&d->head);
     zn_status status = zn_cu_check(cu, cu->cuStreamCreate(&d->fills, ZN_CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    if (status == ZN_OK && cuda->is_fast)
+        status = cuda_create_blas(d, &d->blas);
     if (status != ZN_OK) {
         driver_destroy(&d->head);
         return status;

@@ -103,6 +103,14 @@ const char *zn_cuda_staging_cause(zn_cuda *cuda)
     return cause;
 }
 
+zn_status zn_cuda_use_fast_math(zn_cuda *cuda)
+{
+    if (!cuda->is_fast)
+        ZN_TRY(zn_lt_load(&cuda->lt));
+    cuda->is_fast = true;
+    return ZN_OK;
+}
+
 zn_status zn_device_create_cuda(zn_cuda *cuda, zn_ledger *ledger, zn_clock *clock, zn_device **device)
 {
     zn_driver *driver;

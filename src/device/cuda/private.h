@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "device/cuda/api.h"
+#include "device/cuda/blas_api.h"
 #include "device/cuda/cuda.h"
 #include "device/discrete/driver.h"
 
@@ -15,6 +16,8 @@ struct zn_cuda {
     zn_cu_module module;
     zn_cu_function functions[ZN_N_LAUNCHES];
     struct zn_cuda_info info;
+    bool is_fast; /* products are cuBLASLt's, whose functions follow */
+    struct zn_lt_api lt;
     pthread_mutex_t lock; /* guards what follows */
     char staging_cause[256];
 };
@@ -26,12 +29,15 @@ struct cuda_pin {
     struct cuda_pin *next;
 };
 
+struct cuda_blas;
+
 struct cuda_driver {
     zn_driver head;
     zn_cuda *cuda;
     zn_cu_stream fills;   /* zeroes new memory */
     pthread_mutex_t lock; /* guards the list */
     struct cuda_pin *pins;
+    struct cuda_blas *blas; /* NULL: products are our own kernel's; used by the queue that launches */
 };
 
 enum { CUDA_STAGING_PIECES = 2, CUDA_STAGING_PIECE = ZN_CUDA_STAGING_BYTES / ((ZN_N_LANES + 1) * CUDA_STAGING_PIECES) };
@@ -60,6 +66,14 @@ void cuda_unpin(struct cuda_driver *driver, void *memory);
 zn_status cuda_write(struct cuda_driver *driver, zn_driver_queue *queue, zn_addr dst, const void *src, size_t n_bytes);
 zn_status cuda_read(struct cuda_driver *driver, zn_driver_queue *queue, void *dst, zn_addr src, size_t n_bytes);
 void cuda_free_staging(struct cuda_driver *driver, zn_driver_queue *queue);
+
+/* Launches a kernel of the source on a stream. */
+zn_status cuda_launch(const zn_cuda *cuda, zn_cu_stream stream, const struct zn_launch *launch);
+
+/* Products by cuBLASLt (blas.c). */
+zn_status cuda_create_blas(struct cuda_driver *driver, struct cuda_blas **blas);
+void cuda_destroy_blas(struct cuda_blas *blas); /* NULL is legal */
+zn_status cuda_multiply(struct cuda_blas *blas, zn_cu_stream stream, const struct zn_gemm_args *args);
 
 /* A driver on an open device; zn_device_create_discrete takes it. */
 zn_status cuda_create_driver(zn_cuda *cuda, zn_driver **driver);
