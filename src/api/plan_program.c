@@ -12,7 +12,9 @@ zn_status plan_show_program(const struct plan *p, FILE *out)
     struct zn_params params = zn_module_params(p->setup.model->module);
     zn_engine_plan plan;
     zn_text text;
-    ZN_TRY(zn_dry_run(p->setup.model->module, &p->setup.engine, p->setup.n_ranks, &plan));
+    struct zn_engine_options engine = p->setup.engine;
+    engine.is_discrete = !p->setup.cluster->device.is_host;
+    ZN_TRY(zn_dry_run(p->setup.model->module, &engine, p->setup.n_ranks, &plan));
     zn_text_init(&text);
     zn_status status = zn_program_verify(&plan);
     if (status == ZN_OK)

@@ -139,6 +139,7 @@ static zn_status write_point(struct passes *p, const struct zn_ground *g, const 
         gather_pass_forward_end(&p->gathers, point->index);
         break;
     case ZN_POINT_BACKWARD_END:
+        update_pass_backward_end(&p->updates); /* first: the host updates the unit while its gradient is on its way */
         reduction_pass_backward_end(p->reductions);
         break;
     case ZN_POINT_SUM_SLICES:
@@ -179,13 +180,13 @@ static zn_status write_section(struct compiler *c, zn_program *program, zn_secti
     const struct zn_pass_trace *trace = trains ? &c->plan->trace.train : &c->plan->trace.evaluate;
     struct passes p = {.reductions = reductions};
     ZN_TRY(zn_writer_start(&p.writer, program, id, trace->n_points));
-    zn_status status = update_pass_start(&p.updates, &c->ground, &p.writer);
+    bool is_last = id == ZN_SECTION_ONLY || id == ZN_SECTION_LAST;
+    zn_status status = update_pass_start(&p.updates, &c->ground, &p.writer, is_last);
     if (status == ZN_OK)
         status = gather_pass_start(&p.gathers, &c->ground, trains ? &c->train : &c->evaluate, &p.writer);
     checkpoint_pass_start(&p.checkpoints, &c->ground, &p.writer);
     if (trains)
-        reduction_pass_start(reductions, &p.writer, &p.updates, slots->lifetimes, slots->records,
-                             id == ZN_SECTION_ONLY || id == ZN_SECTION_LAST);
+        reduction_pass_start(reductions, &p.writer, &p.updates, slots->lifetimes, slots->records, is_last);
     if (status == ZN_OK)
         status = write_points(&p, &c->ground, trace);
     update_pass_fini(&p.updates);

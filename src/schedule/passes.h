@@ -46,12 +46,15 @@ struct update_pass {
     int furthest, last; /* units that were used so far */
     bool *is_used;      /* by unit */
     bool is_awaited;    /* all updates are */
+    int *last_use;      /* by unit: the point at which it is acquired last; NULL: none is returned in this section */
+    int next_return;
 };
 
 /* The end of those units from which on `ahead` further ones that are trained follow the unit: updates are issued so far. */
 int updates_ahead(const struct zn_ground *ground, int unit, int ahead);
 
-zn_status update_pass_start(struct update_pass *p, const struct zn_ground *ground, struct zn_writer *writer);
+/* is_last: after this section nothing of the step reads parameters. */
+zn_status update_pass_start(struct update_pass *p, const struct zn_ground *ground, struct zn_writer *writer, bool is_last);
 void update_pass_fini(struct update_pass *p);
 
 /* The unit is about to be used; its values may be read. */
@@ -60,6 +63,9 @@ void update_pass_use(struct update_pass *p, int unit);
 
 /* Gradients are about to be written: updates may still read those of the step before. */
 void update_pass_backward(struct update_pass *p);
+
+/* A segment's backward has ended. */
+void update_pass_backward_end(struct update_pass *p);
 
 /* ---- pass_checkpoints.c: activation checkpoints (ZeRO-R, ZeRO-Infinity) ---- */
 

@@ -79,6 +79,13 @@ static inline bool zn_may_have_updates_pending(const struct zn_placement *p)
     return p->updates_beside || p->updates_in_backward || p->is_delayed;
 }
 
+/* A delayed update's new parameters return to a discrete device while backward goes on, each unit's after its last use in the step.
+ * Other ranks may still read a rank's own ones then; one rank knows that nobody does. */
+static inline bool zn_returns_in_backward(const struct zn_placement *p)
+{
+    return p->is_delayed && p->returns_parameters && p->n_ranks == 1;
+}
+
 /* Ranks that keep whole units send each other what they have updated. */
 static inline bool zn_publishes_updates(const struct zn_placement *p)
 {

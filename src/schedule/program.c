@@ -16,7 +16,7 @@ const char *zn_op_name(zn_op op)
         "read",         "write",        "copy out",     "copy in",   "gather",        "gather sums",    "reduce",
         "sum slices",   "gather slices", "gather pieces", "offload", "update",    "wait",          "await",          "await offload",
         "zero",         "add",          "squares",      "pack",      "unpack",        "give",           "take",
-        "issue updates", "advance update", "wait updated", "wait updates",
+        "issue updates", "advance update", "return updated", "wait updated", "wait updates",
         "end updates",  "publish",      "publish to",   "await published"};
     return names[op];
 }

@@ -38,6 +38,7 @@ typedef enum zn_op {
     /* Of the updates of the step before, where they run beside this one. */
     ZN_OP_ISSUE_UPDATES,  /* of the first `unit` units */
     ZN_OP_ADVANCE_UPDATE, /* the delayed one: the device comes to `unit` */
+    ZN_OP_RETURN_UPDATED, /* … nothing of the step reads the unit's parameters any more: its new ones take their place */
     ZN_OP_WAIT_UPDATED,   /* the device goes on after the unit's update */
     ZN_OP_WAIT_UPDATES,   /* … after those of all units */
     ZN_OP_END_UPDATES,    /* of this step: all are issued */

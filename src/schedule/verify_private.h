@@ -50,6 +50,7 @@ zn_status verify_start(struct verifier *v);
 
 /* The task writes the unit's new parameters, or takes the squares of its gradient; ranks gather what each has updated. */
 zn_status verify_update(struct verifier *v, int unit, int task);
+zn_status verify_return(struct verifier *v, int unit); /* after what was computed so far */
 zn_status verify_squares(struct verifier *v, int unit, int task);
 zn_status verify_publish(struct verifier *v, int unit);
 

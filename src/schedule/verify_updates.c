@@ -82,6 +82,14 @@ zn_status verify_update(struct verifier *v, int unit, int task)
     return order_access(&v->order, task, WRITES, &parameters, unit_content(unit, &parameters));
 }
 
+zn_status verify_return(struct verifier *v, int unit)
+{
+    struct zn_span parameters = parameters_of(v, unit);
+    struct task copy = {.queue = QUEUE_NONE, .after = {-1, -1}, .name = "return of new parameters", .unit = unit, .instr = v->instr};
+    int task = order_issue(&v->order, copy, true);
+    return order_access(&v->order, task, WRITES, &parameters, unit_content(unit, &parameters));
+}
+
 zn_status verify_squares(struct verifier *v, int unit, int task)
 {
     struct zn_span squares = squares_of(v, unit);

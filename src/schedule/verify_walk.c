@@ -123,6 +123,8 @@ static zn_status run(struct verifier *v, const struct zn_instr *i)
         return verify_is_published(v, i->unit);
     case ZN_OP_ADVANCE_UPDATE:
         return ZN_OK;
+    case ZN_OP_RETURN_UPDATED:
+        return verify_return(v, i->unit);
     case ZN_OP_END_UPDATES:
         v->are_updates_ended = true;
         return ZN_OK;

@@ -7,13 +7,17 @@
 #include "zero/engine_private.h"
 
 /* The events of a unit that outlive a pass. */
-static void unit_events(struct unit_state *us, zn_event *events[5])
+enum { N_UNIT_EVENTS = 7 };
+
+static void unit_events(struct unit_state *us, zn_event *events[N_UNIT_EVENTS])
 {
     events[0] = &us->updated;
     events[1] = &us->published;
     events[2] = &us->prior_read;
     events[3] = &us->taken;
     events[4] = &us->stored;
+    events[5] = &us->made;
+    events[6] = &us->last_read;
 }
 
 static zn_status init_units(zn_engine *e)
@@ -23,10 +27,10 @@ static zn_status init_units(zn_engine *e)
         return zn_fail(ZN_ERR_MEMORY, "no memory for an engine");
     for (int u = 0; u < e->units->n_units; u++) {
         struct unit_state *us = &e->unit_state[u];
-        zn_event *events[5];
+        zn_event *events[N_UNIT_EVENTS];
         us->engine = e;
         unit_events(us, events);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < N_UNIT_EVENTS; i++)
             zn_event_init(events[i]);
         zn_event_set(&us->updated, ZN_OK, NULL, 0);
     }
@@ -110,7 +114,7 @@ static void quiesce(zn_engine *e)
     executor_fini(e);
     for (int u = 0; e->unit_state && u < e->units->n_units; u++) {
         struct unit_state *us = &e->unit_state[u];
-        zn_event *events[5];
+        zn_event *events[N_UNIT_EVENTS];
         if (us->publishing)
             zn_event_wait(&us->published, e->device->clock);
         if (us->storing)
@@ -118,7 +122,7 @@ static void quiesce(zn_engine *e)
         if (us->marked)
             zn_event_wait(&us->updated, e->device->clock);
         unit_events(us, events);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < N_UNIT_EVENTS; i++)
             zn_event_fini(events[i]);
     }
     zn_event_fini(&e->updates.before_pass);

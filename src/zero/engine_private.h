@@ -24,6 +24,10 @@ struct unit_state {
     int first_visit, end_visit; /* of an optimizer pass, that are its own */
     zn_event published;       /* those of all ranks are there */
     bool publishing;
+    /* A delayed update whose parameters return in backward. */
+    zn_event made, last_read; /* they are in `next`; the device has used the old ones for the last time in the step */
+    struct zn_ticket returned; /* the return of the update before: `next` is free after it */
+    bool is_returned;          /* that of this update is issued */
     bool update_absent; /* no segment wrote the gradients, on NVMe, that the update takes: they are zero */
     /* Gradient offload (offload.c). */
     zn_event *left;         /* the copy to the host has ended */
@@ -295,6 +299,7 @@ zn_status updates_end(zn_engine *e);
 /* The delayed update goes on from the beginning of a step, its parameters are used from its end on. */
 zn_status update_begin(zn_engine *e);
 zn_status update_advance(zn_engine *e, int unit); /* its parameters are about to be used */
+zn_status update_return(zn_engine *e, int unit); /* nothing of the step reads its parameters any more */
 zn_status update_finish_delayed(zn_engine *e);
 
 zn_status update_by_verdict(zn_engine *e, const struct zn_step *step, const struct zn_verdict *v);

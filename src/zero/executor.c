@@ -245,6 +245,8 @@ static zn_status run(zn_engine *e, const struct zn_instr *i)
         return e->updates.is_running ? updates_issue(e, i->unit) : ZN_OK;
     case ZN_OP_ADVANCE_UPDATE:
         return update_advance(e, i->unit);
+    case ZN_OP_RETURN_UPDATED:
+        return update_return(e, i->unit);
     case ZN_OP_WAIT_UPDATED:
         return updates_wait_unit(e, i->unit);
     case ZN_OP_WAIT_UPDATES:

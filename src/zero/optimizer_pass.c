@@ -20,7 +20,7 @@ static zn_status mark_unit(zn_engine *e, int unit, struct slot *slot, const stru
 {
     struct unit_state *us = &e->unit_state[unit];
     if (update->delayed)
-        return ZN_OK;
+        return zn_returns_in_backward(e->placement) ? zn_device_record(update->device, &us->made) : ZN_OK;
     if (zn_is_swapped(&e->placement->parameters)) {
         slot->marks = unit;
         return ZN_OK;

@@ -4,10 +4,13 @@
  * the next forward, unit after unit in the order in which forward needs them: a unit's `updated` holds up whoever reads
  * its parameters, and nothing else. It is issued some units ahead of the device, not all at once, so that what forward
  * reads is not asked for after all of it. A delayed update (ZeRO-Offload) goes on beside all of the next step and puts the new
- * parameters into `next`; they take the place of the present ones when the step ends.
+ * parameters into `next`; they take the place of the present ones when the step ends. To a discrete device of one rank they return
+ * while backward goes on, each unit's after its last use: then the link is busy both ways at once.
  *
  * On a real machine a thread of its own runs the updates; in virtual time the host's stream has them. */
 #include "zero/engine_private.h"
+
+enum { RETURNS_AHEAD = 2 /* units that the host updates before backward comes to them */ };
 
 bool updates_beside(const zn_engine *e)
 {
@@ -31,8 +34,12 @@ void update_starts(zn_engine *e, int unit)
 /* Whoever waits for a unit hears of a failure. */
 static zn_status fail_units(zn_engine *e, zn_status status)
 {
-    for (int u = 0; u < e->units->n_units && !e->updates.pass.update.delayed; u++) {
+    for (int u = 0; u < e->units->n_units; u++) {
         struct unit_state *us = &e->unit_state[u];
+        if (e->updates.pass.update.delayed) {
+            zn_event_set(&us->made, status, zn_error_message(), zn_clock_now(e->device->clock));
+            continue;
+        }
         if (!us->marked)
             zn_event_set(&us->updated, status, zn_error_message(), zn_clock_now(e->device->clock));
         us->marked = true;
@@ -48,7 +55,7 @@ static zn_status run_part(void *arg)
     struct optimizer_pass *s = &e->updates.pass;
     zn_status status = ZN_OK;
     if (s->update.delayed) /* `next` is free again */
-        status = zn_device_wait(e->host, &us->updated);
+        status = e->updater ? zn_ticket_wait(us->returned, e->device->clock) : zn_device_wait(e->host, &us->updated);
     if (status == ZN_OK)
         status = optimizer_pass_through(e, s, (int)(us - e->unit_state));
     if (status == ZN_OK && s->at == s->n)
@@ -125,9 +132,10 @@ static zn_status apply(zn_engine *e, double lr, float grad_scale)
 
 /* ---- Along forward ---- */
 
+/* What returns from a delayed update was issued in the step before; the delayed update of this step has a pace of its own. */
 zn_status updates_issue(zn_engine *e, int n)
 {
-    return issue(e, n);
+    return e->updates.is_delayed_running ? ZN_OK : issue(e, n);
 }
 
 zn_status updates_publish(zn_engine *e, int unit)
@@ -143,7 +151,7 @@ zn_status updates_wait(zn_engine *e)
 {
     if (!e->updates.is_running)
         return ZN_OK;
-    ZN_TRY(issue(e, e->units->n_units));
+    ZN_TRY(updates_issue(e, e->units->n_units));
     ZN_TRY(updates_publish(e, e->units->n_units));
     for (int u = 0; u < e->units->n_units; u++)
         ZN_TRY(updates_wait_unit(e, u));
@@ -231,11 +239,19 @@ zn_status update_begin(zn_engine *e)
     e->updates.is_delayed_running = true;
     e->updates.n_uses = 0;
     e->updates.last_used = -1;
+    bool returns = zn_returns_in_backward(e->placement);
+    for (int u = 0; u < e->units->n_units; u++) {
+        struct unit_state *us = &e->unit_state[u];
+        us->returned = zn_event_ticket(&us->updated);
+        us->is_returned = false;
+        if (returns)
+            zn_event_reset(&us->made);
+    }
     e->updates.pass = optimizer_pass_over_all(e, &(struct update){.device = e->host,
                                                 .lr = e->updates.pending.lr,
                                                 .grad_scale = (float)e->updates.pending.grad_scale,
                                                 .delayed = true,
-                                                .in_reverse = turn(e)});
+                                                .in_reverse = returns || turn(e)}); /* as backward comes to the units */
     return start_issuing(e, 0);
 }
 
@@ -247,6 +263,8 @@ zn_status update_advance(zn_engine *e, int unit)
     if (!e->updates.is_delayed_running || unit == e->updates.last_used)
         return ZN_OK;
     e->updates.last_used = unit;
+    if (zn_returns_in_backward(e->placement)) /* which asks for each unit in time: before it the host has half of the rest */
+        n_times *= 2;
     int64_t n = 1 + e->updates.n_uses++ / n_times;
     return issue(e, n < e->units->n_units ? (int)n : e->units->n_units);
 }
@@ -262,17 +280,47 @@ static zn_status move_unit(zn_engine *e, int unit)
         return ZN_OK;
     us->marked = true;
     if (e->placement->returns_parameters) {
-        struct zn_transfer back = {.to = to, .from = from, .n_bytes = n_bytes, .after = {&e->updates.pass_ended}, .done = &us->updated};
+        bool returns = zn_returns_in_backward(e->placement);
+        struct zn_transfer back = {.to = to,
+                                   .from = from,
+                                   .n_bytes = n_bytes,
+                                   .after = {returns ? &us->made : &e->updates.pass_ended, returns ? &us->last_read : NULL},
+                                   .done = &us->updated};
         return zn_device_copy(e->device, ZN_LANE_BACK, &back);
     }
     ZN_TRY(zn_run_copy(states_device(e), &(struct zn_copy_args){.dst = to, .src = from, .n_bytes = (int64_t)n_bytes}));
     return zn_device_record(states_device(e), &us->updated);
 }
 
+zn_status update_return(zn_engine *e, int unit)
+{
+    struct unit_state *us = &e->unit_state[unit];
+    if (!e->updates.is_delayed_running || us->is_returned)
+        return ZN_OK;
+    ZN_TRY(issue(e, e->units->n_units - unit + RETURNS_AHEAD)); /* it, those after it, and the next that backward comes to */
+    us->is_returned = true;
+    update_starts(e, unit);
+    ZN_TRY(zn_device_record(e->device, &us->last_read));
+    return move_unit(e, unit);
+}
+
+/* Those that nothing of the step has used are left. */
+static zn_status return_rest(zn_engine *e)
+{
+    for (int u = e->units->n_units - 1; u >= 0; u--)
+        ZN_TRY(update_return(e, u));
+    ZN_TRY(updates_settle(e)); /* the gradients it reads are the next step's buffer */
+    e->updates.is_delayed_running = false;
+    e->updates.is_running = true;
+    return ZN_OK;
+}
+
 zn_status update_finish_delayed(zn_engine *e)
 {
     if (!e->updates.is_delayed_running)
         return ZN_OK;
+    if (zn_returns_in_backward(e->placement))
+        return return_rest(e);
     e->updates.is_delayed_running = false;
     ZN_TRY(issue(e, e->units->n_units));
     ZN_TRY(updates_settle(e));

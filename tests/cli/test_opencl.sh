@@ -103,9 +103,11 @@ model=$data/llama3
 run accumulated --accumulate 3 --offload-optimizer cpu --reduce every
 run accumulated-device --accumulate 3 --offload-optimizer cpu --reduce every --device opencl
 same accumulated accumulated-device
-run delayed --delayed-update=1
-run delayed-device --delayed-update=1 --device opencl
+steps=6 run delayed --delayed-update=1
+steps=6 run delayed-device --delayed-update=1 --device opencl
 same delayed delayed-device
+steps=6 run delayed-nvme --delayed-update=1 --device opencl --offload-optimizer nvme --offload-gradients nvme
+same delayed delayed-nvme
 run backward --optimizer-in-backward --clip 0
 run backward-device --optimizer-in-backward --clip 0 --device opencl
 same backward backward-device

@@ -213,6 +213,20 @@ static void a_part_that_is_bound_to_another(void **state)
     expect_fault(o, 1, trace, plant_other_part, "point 3 (acquire 2): parameters at 4096 has another place of unit 1");
 }
 
+/* New parameters that come while the old ones are still to be read. */
+static void plant_early_return(zn_engine_plan *plan)
+{
+    get(plan, ONLY, ZN_OP_RETURN_UPDATED, 0)->unit = 1; /* which the segment before the last uses after it */
+}
+
+static void a_return_before_the_last_use(void **state)
+{
+    (void)state;
+    struct zn_engine_options o = discrete();
+    o.delay_after = 0;
+    expect_fault(o, 1, with_checkpoints, plant_early_return, "return of new parameters");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +245,7 @@ int main(void)
         cmocka_unit_test(padding_that_is_not_zeroed),
         cmocka_unit_test(a_sum_that_goes_nowhere),
         cmocka_unit_test(a_part_that_is_bound_to_another),
+        cmocka_unit_test(a_return_before_the_last_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

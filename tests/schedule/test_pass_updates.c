@@ -133,6 +133,54 @@ static void a_delayed_update_follows_the_device(void **state)
                    "end of backward of head\n");
 }
 
+/* One rank on a discrete device: a unit's new parameters return after the segment that used the old ones last. */
+static void a_delayed_update_returns_while_backward_goes_on(void **state)
+{
+    (void)state;
+    struct zn_engine_options o = written_options();
+    o.delay_after = 2;
+    o.is_discrete = true;
+    o.offload = (struct zn_offload){.gradients = ZN_TIER_HOST, .optimizer = ZN_TIER_HOST};
+    expect_program("a 1024 | b 1024 | d 1024", "a f0 b f1 d f2 d d( d) b2 b b( b) b1", &o, 1, ZN_SECTION_ONLY,
+                   "acquire a in parameters\n"
+                   "    0 issue updates all\n"
+                   "    1 advance update embedding\n"
+                   "    2 wait updated embedding\n"
+                   "end of forward of embedding\n"
+                   "acquire b in parameters\n"
+                   "    3 issue updates all\n"
+                   "    4 advance update block 0\n"
+                   "    5 wait updated block 0\n"
+                   "end of forward of block 0\n"
+                   "acquire d in parameters\n"
+                   "    6 issue updates all\n"
+                   "    7 advance update head\n"
+                   "    8 wait updated head\n"
+                   "end of forward of head\n"
+                   "acquire d in parameters\n"
+                   "open d in gradient slots @ 0\n"
+                   "    9 wait updates all\n"
+                   "close d\n"
+                   "    10 reduce head 4 KiB c gradient slots @ 0 → own gradient slots @ 0\n"
+                   "    11 wait head #10\n"
+                   "    12 offload head 4 KiB c own gradient slots @ 0 → gradients, complete\n"
+                   "end of backward of head\n"
+                   "    13 return updated head\n"
+                   "acquire b in parameters\n"
+                   "    14 advance update block 0\n"
+                   "open b in gradient slots @ 4 KiB\n"
+                   "close b\n"
+                   "    15 reduce block 0 4 KiB c gradient slots @ 4 KiB → own gradient slots @ 4 KiB\n"
+                   "    16 wait block 0 #15\n"
+                   "    17 offload block 0 4 KiB c own gradient slots @ 4 KiB → gradients, complete\n"
+                   "    18 wait head #12\n"
+                   "end of backward of block 0\n"
+                   "    19 return updated block 0\n"
+                   "    20 return updated embedding\n"
+                   "end of the pass\n"
+                   "    21 wait block 0 #17\n");
+}
+
 static void in_backward_a_unit_is_updated_when_its_segment_has_ended(void **state)
 {
     (void)state;
@@ -226,6 +274,7 @@ int main(void)
         cmocka_unit_test(several_ranks_send_each_other_units_as_they_are_updated),
         cmocka_unit_test(updates_are_issued_some_units_ahead_of_the_device),
         cmocka_unit_test(a_delayed_update_follows_the_device),
+        cmocka_unit_test(a_delayed_update_returns_while_backward_goes_on),
         cmocka_unit_test(in_backward_a_unit_is_updated_when_its_segment_has_ended),
         cmocka_unit_test(in_backward_several_ranks_send_each_other_updated_units),
         cmocka_unit_test(in_backward_a_unit_that_nobody_writes_is_updated_in_the_finish),
