@@ -14,6 +14,7 @@
 #include "zinc/data.h"
 #include "zinc/engine.h"
 #include "zinc/generate.h"
+#include "zinc/merge.h"
 #include "zinc/model.h"
 #include "zinc/network.h"
 #include "zinc/options.h"

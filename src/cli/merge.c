@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/json_text.h"
-#include "checkpoint/merge.h"
 #include "cli/commands.h"
+#include "zinc/merge.h"
 
 struct merge_flags {
     const char *model, *adapter, *output, *dtype;
@@ -43,7 +43,7 @@ static void show_note(void *self, const char *text)
 
 static zn_status merge(const struct merge_flags *f)
 {
-    ZN_TRY(zn_merge_folders(&(struct zn_merge_options){f->model, f->adapter, f->output, f->dtype, show_note, NULL}));
+    ZN_TRY(zn_merge(f->model, f->adapter, f->output, f->dtype, show_note, NULL));
     if (f->json) {
         fputs("{\"output\":", stdout);
         zn_json_put_string(stdout, f->output);

@@ -159,8 +159,8 @@ passes src/checkpoint/planted.c '#include <xxhash.h>'
 passes src/models/planted.c '#include "zinc/status.h"'
 
 # Commands that are clients of the public API: beside it they include what draws, parses command lines and prints (cli, show, settings, base).
-# The others still reach into the library: bench, doctor, export, merge, plan (by api/planning.h) and version.
-clients='checkpoint commands eval generate help report settings tokenize train'
+# The others still reach into the library: bench, doctor, export, plan (by api/planning.h) and version.
+clients='checkpoint commands eval generate help merge report settings tokenize train'
 
 # foreign ROOT: each include of a client that is none of its own.
 foreign()

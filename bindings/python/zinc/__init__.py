@@ -17,8 +17,8 @@ from .model import Model, Parameter
 from .options import Options
 from .plan import Plan
 from .tokenizer import Tokenizer
-from .checkpoint import Checkpoint, checkpoints
+from .checkpoint import Checkpoint, checkpoints, merge
 
 __version__ = lib.zn_version().decode()
 __all__ = ["Checkpoint", "Context", "Engine", "Error", "Evaluation", "Generator", "Model", "Options", "Parameter", "Plan", "Step", "Tokenizer",
-           "checkpoints"]
+           "checkpoints", "merge"]

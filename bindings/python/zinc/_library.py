@@ -154,6 +154,7 @@ _FUNCTIONS = {
     "zn_checkpoint_info": ([c_void_p, POINTER(CheckpointInfo)], "status"),
     "zn_checkpoint_verify": ([c_char_p, c_void_p, c_void_p, c_void_p], "status"),
     "zn_checkpoint_export": ([c_void_p, c_char_p, c_char_p], "status"),
+    "zn_merge": ([c_char_p, c_char_p, c_char_p, c_char_p, TELL_TEXT, c_void_p], "status"),
     "zn_plan_create": ([c_void_p, POINTER(c_void_p)], "status"),
     "zn_plan_destroy": ([c_void_p], None),
     "zn_plan_json": ([c_void_p, _TEXT], "status"),

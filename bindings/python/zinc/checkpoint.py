@@ -13,6 +13,12 @@ def checkpoints(folder):
     return paths
 
 
+def merge(model, adapter, output, type=None, note=None):
+    """Writes a model and the adapters of a PEFT folder as one hub folder, of type "fp32", "bf16" or "fp16"."""
+    tell = TELL_TEXT(lambda _, text: note(text.decode("utf-8", "replace"))) if note else TELL_TEXT()
+    lib.zn_merge(bytes_of(model), bytes_of(adapter), bytes_of(output), type.encode() if type else None, tell, None)
+
+
 class Checkpoint:
     """One of them: step, updates, n_bytes, optimizer, precision, type."""
 

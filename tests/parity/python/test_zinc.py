@@ -114,6 +114,16 @@ def test_plan(tmp_path):
     assert "reduce" in plan.program and "16 ranks" in str(plan)
 
 
+def test_adapters_are_trained_and_merged(tmp_path):
+    with zinc.Engine(DATA / "llama2", TOKENS, lora_rank=2, **FLAGS) as engine:
+        assert [name for name, p in engine.parameters.items() if p.is_trained] == [n for n in engine.parameters if "lora" in n]
+        list(engine)
+        engine.export(tmp_path / "adapter")
+    zinc.merge(DATA / "llama2", tmp_path / "adapter", tmp_path / "python")
+    subprocess.run([ZINC, "merge", "--model", DATA / "llama2", "--adapter", tmp_path / "adapter", "--output", tmp_path / "command"], check=True)
+    assert (tmp_path / "command/model.safetensors").read_bytes() == (tmp_path / "python/model.safetensors").read_bytes()
+
+
 def test_model_tells():
     model = zinc.Model(DATA / "gpt2")
     assert model.n_elements == sum(numpy.prod(p.shape) for p in model.parameters.values()) == 29984
