@@ -41,6 +41,9 @@ struct zn_plan_report {
     size_t bytes[5][3]; /* parameters, gradients, optimizer, activations, buffers; on device, host, nvme */
     size_t process_bytes; /* what the process holds besides */
     size_t memory_limit;
+    const char *device;  /* with memory of its own: "opencl:0"; NULL: the processor */
+    size_t device_limit; /* of that memory */
+    bool shares_memory;  /* it is the process's, too */
     const char *recompute; /* on, off or keep=N */
     bool vertical;
     const char *schedule_reason; /* why this schedule was chosen; NULL: it was given */

@@ -90,6 +90,8 @@ static void add_plan(zn_text *t, const struct zn_plan_report *p)
     zn_text_add(t, "%s; %lld steps of %lld tokens", p->precision, (long long)p->steps, (long long)p->tokens_per_step);
     if (p->ranks > 1)
         zn_text_add(t, "; %d ranks, stage %d", p->ranks, p->stage);
+    if (p->device)
+        zn_text_add(t, "; %s", p->device);
     zn_text_add(t, "; %d threads%s, %s%s%s", p->threads, p->ranks > 1 ? " each" : "", p->isa,
                 strcmp(p->recompute, "off") == 0 ? "" : ", activations recomputed", p->vertical ? ", vertical" : "");
     if (strncmp(p->recompute, "keep=", 5) == 0)
@@ -98,7 +100,11 @@ static void add_plan(zn_text *t, const struct zn_plan_report *p)
         zn_text_add(t, ", tiles of %s", zn_size_text(p->tile_bytes, text));
     zn_text_add(t, "\n");
     add_bytes(t, p, sum);
-    zn_text_add(t, "\n  memory of this process: %s", zn_size_text(sum[0] + sum[1] + p->process_bytes, text));
+    if (p->device) {
+        zn_text_add(t, "\n  memory of %s: %s", p->device, zn_size_text(sum[0], text));
+        zn_text_add(t, " of %s", zn_size_text(p->device_limit, text));
+    }
+    zn_text_add(t, "\n  memory of this process: %s", zn_size_text((p->shares_memory ? sum[0] : 0) + sum[1] + p->process_bytes, text));
     zn_text_add(t, " of %s\n", zn_size_text(p->memory_limit, text));
     if (p->schedule_reason)
         zn_text_add(t, "  schedule: %s, as %s\n", p->vertical ? "vertical" : "horizontal", p->schedule_reason);

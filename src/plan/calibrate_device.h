@@ -9,8 +9,8 @@
 /* $XDG_CACHE_HOME/zinc/opencl-0.json for "opencl:0", or below ~/.cache; the caller frees it. */
 zn_status zn_device_calibration_path(const char *name, char **path);
 
-/* `host` is this machine without the device. Rates are those of the file where it is of this device (*is_measured), else stated.
- * Memory is what the device has. */
+/* `host` is this machine without the device. Rates are those of the file where it is of this device (*is_measured), else stated;
+ * also where the file cannot be read, which fails. Memory is what the device has. */
 zn_status zn_device_describe(const zn_accelerator *accelerator, const struct zn_cluster *host, struct zn_cluster *cluster,
                              bool *is_measured);
 

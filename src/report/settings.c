@@ -9,7 +9,7 @@ enum { MAX_DEPTH = 4, MAX_ITEMS = 20 };
 /* Keys whose numbers are bytes. */
 static bool is_size(const char *key)
 {
-    static const char *const keys[] = {"memory_limit", "prefetch_bytes", "persist_below", "tile_limit", "host_cache"};
+    static const char *const keys[] = {"memory_limit", "device_memory_limit", "prefetch_bytes", "persist_below", "tile_limit", "host_cache"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;

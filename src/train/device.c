@@ -52,7 +52,8 @@ zn_status zn_run_open_device(struct zn_run *run, const struct zn_settings *setti
                                                  run->threads};
     ZN_TRY(zn_accelerator_open(&choice, &run->accelerator));
     const struct zn_cluster host = run->figures;
-    ZN_TRY(zn_device_describe(run->accelerator, &host, &run->figures, &is_measured));
+    if (zn_device_describe(run->accelerator, &host, &run->figures, &is_measured) != ZN_OK) /* damaged: it decides speed alone */
+        zn_run_note(run, "%s", zn_error_message());
     run->peak_flops_known = is_measured;
     share_figures(run);
     run->device_limit = ZN_GIVEN(settings, device_memory_limit) ? settings->device_memory_limit : default_limit(run);

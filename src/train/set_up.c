@@ -45,6 +45,9 @@ static void report_plan(struct training *t, const struct zn_room *room)
         .tokens_per_step =
             t->engine.micro_batch * t->engine.accumulate * t->engine.seq_len * run->mesh.data,
         .memory_limit = run->memory_limit,
+        .device = run->accelerator ? zn_accelerator_name(run->accelerator) : NULL,
+        .device_limit = run->device_limit,
+        .shares_memory = !run->accelerator || zn_accelerator_info(run->accelerator)->shares_memory,
         .recompute = run->recompute,
         .vertical = t->engine.vertical,
         .schedule_reason = run->schedule_reason,
@@ -70,7 +73,8 @@ static void report_plan(struct training *t, const struct zn_room *room)
     for (int tier = 0; tier < ZN_N_TIERS; tier++) {
         for (int kind = 0; kind < ZN_N_KINDS; kind++)
             report.bytes[kind][tier] = zn_manifest_bytes(m, (zn_tier)tier, (zn_kind)kind);
-        for (int kind = 0; kind < ZN_N_KINDS && tier != ZN_TIER_NVME; kind++)
+        bool is_process = tier == ZN_TIER_HOST || (tier == ZN_TIER_DEVICE && report.shares_memory);
+        for (int kind = 0; kind < ZN_N_KINDS && is_process; kind++)
             t->run.planned.process_bytes += report.bytes[kind][tier];
     }
     if (run->listener.plan)

@@ -184,7 +184,9 @@ grep -q "stated figures" measured.out && fail "a run does not take what doctor m
     fail "the device's file is no cluster: $(tail -1 errors)"
 grep -q '"fits":true' plan.json || fail "the device's file: $(cat plan.json)"
 sed -i 's/"launch_seconds": [^,]*,*/"launch_seconds": 0/' "$work/cache/zinc/opencl-0.json"
-refused "doctor --device opencl:0 --check" --device opencl
+run damaged --device opencl
+grep -q "doctor --device opencl:0 --check. writes it anew" damaged.out || fail "a damaged file of the device is not said"
+same measured damaged
 rm -r "$work/cache/zinc"
 for flags in "--check" "--device opencl" "--device cpu --check" "--device cuda --check" "--device opencl --check --measure"; do
     # shellcheck disable=SC2086
