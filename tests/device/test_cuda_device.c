@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
+#include "device/on_cuda.h"
 
 static zn_cuda *cuda;
 
@@ -187,6 +188,7 @@ int main(void)
         cmocka_unit_test(lanes_keep_the_order_of_events),
         cmocka_unit_test(failures_reach_who_waits),
     };
+    on_cuda_skip_without_ptx();
     setenv("ZINC_STANDIN_LAG", "3", 0);
     if (zn_cuda_open(0, &cuda) != ZN_OK) {
         fprintf(stderr, "%s\n", zn_error_message());

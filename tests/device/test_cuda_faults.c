@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "device/cuda/cuda.h"
+#include "device/on_cuda.h"
 
 enum { N = 1 << 14, PATIENCE = 30, SANITIZER_EXIT = 66, WRONG_ORDER = -1 };
 
@@ -256,5 +257,6 @@ int main(void)
         cmocka_unit_test(a_driver_that_does_not_start_is_named),
         cmocka_unit_test(no_device_is_named),
     };
+    on_cuda_skip_without_ptx();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

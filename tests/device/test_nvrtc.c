@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/cuda.h"
 #include "device/cuda/ptx.h"
 #include "device/discrete/launch.h"
 
@@ -22,10 +23,22 @@ static bool has_all_kernels(const char *ptx, const char *whose)
     return strstr(ptx, ".target sm_75") != NULL;
 }
 
+/* A machine without the driver or a device says so. */
+static bool says_what_is_missing(void)
+{
+    zn_cuda *cuda = NULL;
+    bool is_open = zn_cuda_open(0, &cuda) == ZN_OK;
+    zn_cuda_close(cuda);
+    if (is_open || strstr(zn_error_message(), "NVIDIA's driver is"))
+        return true;
+    printf("a CUDA device: %s\n", zn_error_message());
+    return false;
+}
+
 int main(void)
 {
     char *ptx = NULL;
-    bool is_right = !zn_kernel_ptx[0] || has_all_kernels(zn_kernel_ptx, "the build's PTX");
+    bool is_right = says_what_is_missing() && (!zn_kernel_ptx[0] || has_all_kernels(zn_kernel_ptx, "the build's PTX"));
     if (zn_ptx_make(7, 5, &ptx) != ZN_OK) {
         puts(zn_error_message());
         return is_right && strstr(zn_error_message(), "NVRTC is not installed") ? 77 : 1;

@@ -168,6 +168,7 @@ int main(void)
         cmocka_unit_test(no_memory_ends_every_rank),
         cmocka_unit_test(memory_that_cannot_be_pinned_trains),
     };
+    on_cuda_skip_without_ptx();
     setenv("ZINC_STANDIN_LAG", "5", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
