@@ -11,7 +11,7 @@ static struct {
     zn_ledger ledger;
     zn_clock clock;
     zn_device *processor, *device;
-} opened;
+} tested;
 
 static int n_rounds(void)
 {
@@ -24,7 +24,7 @@ typedef zn_status check_function(zn_device *, zn_device *, int, uint64_t, struct
 static void assert_same(check_function *function, int rounds)
 {
     struct zn_check check;
-    OK(function(opened.processor, opened.device, rounds, 1, &check));
+    OK(function(tested.processor, tested.device, rounds, 1, &check));
     if (check.difference[0])
         fail_msg("%s", check.difference);
     assert_true(check.n_checked > 4 * rounds);
@@ -63,18 +63,18 @@ static zn_status run_wrong(zn_device *device, zn_kernel kernel, const void *args
 static void one_wrong_bit_is_found(void **state)
 {
     static const zn_kernel kernels[] = {ZN_KERNEL_adam, ZN_KERNEL_rmsnorm_backward, ZN_KERNEL_attention_forward, ZN_KERNEL_gemm};
-    struct zn_device_ops ops = *opened.device->ops;
-    const struct zn_device_ops *kept = opened.device->ops;
+    struct zn_device_ops ops = *tested.device->ops;
+    const struct zn_device_ops *kept = tested.device->ops;
     (void)state;
     run_as_it_is = ops.run;
     ops.run = run_wrong;
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
         struct zn_check check;
         wrong_kernel = kernels[i];
-        opened.device->ops = &ops;
-        zn_status status = (wrong_kernel == ZN_KERNEL_gemm ? zn_check_products : zn_check_kernels)(opened.processor, opened.device, 1, 1,
+        tested.device->ops = &ops;
+        zn_status status = (wrong_kernel == ZN_KERNEL_gemm ? zn_check_products : zn_check_kernels)(tested.processor, tested.device, 1, 1,
                                                                                                    &check);
-        opened.device->ops = kept;
+        tested.device->ops = kept;
         assert_int_equal(status, ZN_OK);
         if (!strstr(check.difference, zn_kernel_name(wrong_kernel)))
             fail_msg("a wrong bit of %s: '%s'", zn_kernel_name(wrong_kernel), check.difference);
@@ -84,23 +84,23 @@ static void one_wrong_bit_is_found(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    zn_ledger_init(&opened.ledger);
-    zn_clock_init_real(&opened.clock);
-    if (opened.backend->open(&opened.library) != ZN_OK) {
-        printf("no %s device: %s\n", opened.backend->name, zn_error_message());
+    zn_ledger_init(&tested.ledger);
+    zn_clock_init_real(&tested.clock);
+    if (tested.backend->open(&tested.library) != ZN_OK) {
+        printf("no %s device: %s\n", tested.backend->name, zn_error_message());
         exit(77);
     }
-    OK(zn_device_create_cpu(&opened.ledger, &opened.clock, 2, NULL, &opened.processor));
-    OK(opened.backend->create(opened.library, &opened.ledger, &opened.clock, &opened.device));
+    OK(zn_device_create_cpu(&tested.ledger, &tested.clock, 2, NULL, &tested.processor));
+    OK(tested.backend->create(tested.library, &tested.ledger, &tested.clock, &tested.device));
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    zn_device_destroy(opened.device);
-    zn_device_destroy(opened.processor);
-    opened.backend->close(opened.library);
+    zn_device_destroy(tested.device);
+    zn_device_destroy(tested.processor);
+    tested.backend->close(tested.library);
     return 0;
 }
 
@@ -112,7 +112,7 @@ static int run_kernel_tests(const struct tested_backend *backend)
         cmocka_unit_test(products_have_the_same_bits_however_they_are_computed),
         cmocka_unit_test(one_wrong_bit_is_found),
     };
-    opened.backend = backend;
+    tested.backend = backend;
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
 
