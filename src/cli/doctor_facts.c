@@ -62,28 +62,14 @@ static void read_devices(const struct zn_backend *backend, int n_threads, char *
                            infos[i].missing[0] ? ", cannot be used: " : "", infos[i].missing);
 }
 
-/* Of one that this build does not have. */
-static void tell_missing(const char *name, char *text, size_t n_bytes)
-{
-    bool has_driver = access("/proc/driver/nvidia/version", R_OK) == 0;
-    int length = snprintf(text, n_bytes, "not in this build; --device cpu computes on the processor");
-    if (strcmp(name, "cuda") == 0)
-        snprintf(text + length, n_bytes - (size_t)length, " (%s)",
-                 has_driver ? "NVIDIA's driver is loaded" : "and no driver of NVIDIA is loaded here");
-}
-
 static void read_backends(struct doctor_facts *f)
 {
-    static const char *const names[DOCTOR_N_BACKENDS] = {"cpu", "opencl", "cuda"};
-    for (int i = 0; i < DOCTOR_N_BACKENDS; i++) {
-        struct zn_device_name name;
-        f->backend[i].name = names[i];
-        if (zn_device_name_parse(names[i], &name) != ZN_OK)
-            tell_missing(names[i], f->backend[i].state, sizeof f->backend[i].state);
-        else if (name.backend)
-            read_devices(name.backend, f->machine.n_cores, f->backend[i].state, sizeof f->backend[i].state);
-        else
-            snprintf(f->backend[i].state, sizeof f->backend[i].state, "found");
+    f->backend[0].name = "cpu";
+    snprintf(f->backend[0].state, sizeof f->backend[0].state, "found");
+    for (int i = 1; i < DOCTOR_N_BACKENDS; i++) {
+        const struct zn_backend *backend = zn_backend_at((size_t)i - 1);
+        f->backend[i].name = backend->name;
+        read_devices(backend, f->machine.n_cores, f->backend[i].state, sizeof f->backend[i].state);
     }
 }
 

@@ -50,7 +50,7 @@ completes 'zinc train --data data.txt d' data.txt
 completes 'zinc train --from-scratch ' --stage !folder
 completes 'zinc train --resume ' --stage !folder
 completes 'zinc train --resume=' folder !--stage
-completes 'zinc train --device ' cpu !cuda
+completes 'zinc train --device ' cpu cuda !sim
 completes 'zinc eval --' --json !--lr
 completes 'zinc bench ' adam io --help
 completes 'zinc bench io --' --nvme-path !--elements

@@ -180,7 +180,7 @@ says '{"zinc": {"beta1": 1}}' "bad.json: zinc.beta1: 1 is not in [0, 1)"
 says '{"zinc": {"recompute": true}}' "bad.json: zinc.recompute: is one of: on off keep=N"
 says '{"zinc": {"memory-limit": "much"}}' "bad.json: zinc.memory-limit: 'much' is not a size"
 says '{"zinc": {"freeze": [3]}}' "bad.json: zinc.freeze: is a string or an array of strings"
-says '{"zinc": {"device": "cuda"}}' "bad.json: \`zinc.device cuda\`: not in this build"
+says '{"zinc": {"device": "sim"}}' "bad.json: \`zinc.device sim\`: not in this build"
 for key in n mpirun config; do
     says "{\"zinc\": {\"$key\": 2}}" "bad.json: zinc.$key: -"
     grep -q 'belongs to the command line$' err || fail "$key: $(cat err)"

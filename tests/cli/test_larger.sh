@@ -89,7 +89,7 @@ done
 # By name, never ignored.
 refused 1 "--adapter x: no such folder" eval --model model --data text.txt --adapter x
 refused 1 "--adapter x: no such folder" generate --model model --prompt x --adapter x
-refused 2 "--device cuda\`: not in this build" eval --model model --data text.txt --device cuda
+refused 2 "--device sim\`: not in this build" eval --model model --data text.txt --device sim
 refused 2 "--offload-param" generate --model model --prompt x --offload-param disk
 
 # A failure of several processes is said once, whoever has it.

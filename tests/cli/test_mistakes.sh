@@ -86,7 +86,7 @@ mistake 2 "is not one of: 0 1 2 3" train --model model $small --stage zero3
 mistake 2 "did you mean adamw" train --model model $small --optimizer AdamW
 mistake 2 "--seq-len 100000: the model in model takes at most 512" train --model model --data book.txt --seq-len 100000
 mistake 2 "takes at most 512 in all" generate --model model --prompt x --max-tokens 600
-mistake 2 "\`--device cuda\`: not in this build" train --model model $small --device cuda
+mistake 2 "\`--device sim\`: not in this build" train --model model $small --device sim
 mistake 2 "is not one of: cpu" train --model model $small --device gpu
 mistake 1 "cannot start /nowhere/mpirun: No such file or directory (install an MPI, or name it with --mpirun)" \
     train --model model $small --output o -n 2 --mpirun /nowhere/mpirun

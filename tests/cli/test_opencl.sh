@@ -188,7 +188,7 @@ run damaged --device opencl
 grep -q "doctor --device opencl:0 --check. writes it anew" damaged.out || fail "a damaged file of the device is not said"
 same measured damaged
 rm -r "$work/cache/zinc"
-for flags in "--check" "--device opencl" "--device cpu --check" "--device cuda --check" "--device opencl --check --measure"; do
+for flags in "--check" "--device opencl" "--device cpu --check" "--device sim --check" "--device opencl --check --measure"; do
     # shellcheck disable=SC2086
     "$zinc" doctor $flags >said 2>&1
     [ $? -eq 2 ] || fail "doctor $flags: $(tail -1 said)"

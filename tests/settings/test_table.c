@@ -122,7 +122,7 @@ static void values_of_a_program_are_held_to_their_rows(void **state)
     REFUSES(beta1, 0.0 / 0.0, "nan' is not a finite number");
     REFUSES(stage, 4, "--stage: '4' is not one of: 0 1 2 3");
     REFUSES(schedule, "diagonal", "--schedule: 'diagonal' is not one of: horizontal vertical auto");
-    REFUSES(device, "cuda", "`--device cuda`: not in this build");
+    REFUSES(device, "sim", "`--device sim`: not in this build");
     REFUSES(math, "fast", "`--math fast`: not in this build");
     REFUSES(math, "tf32", "`--math tf32`: not in this build");
     REFUSES(math, "bf16", "`--math bf16`: not in this build");
