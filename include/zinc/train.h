@@ -19,6 +19,8 @@ struct zn_step_report {
     int64_t step, steps;
     double loss, grad_norm, lr, seconds;
     double scale;   /* loss scale of this step */
+    bool has_pairs; /* --objective dpo: the loss is the mean over pairs, and … */
+    double accuracy, margin; /* … the part of them that prefers the chosen answer, and the mean of their margins */
     int64_t tokens;  /* processed in this step by all ranks, without padding */
     int64_t targets; /* those of them that count */
     bool skipped;

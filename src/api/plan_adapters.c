@@ -11,6 +11,10 @@ zn_status plan_check_adapters(const struct plan_flags *f, const struct zn_option
         return zn_fail(ZN_ERR_USAGE, "--lora-targets needs --lora-rank");
     if (f->lora_rank == 0 && strcmp(f->base_quantize, "none") != 0)
         return zn_fail(ZN_ERR_USAGE, "--base-quantize %s needs --lora-rank: only a frozen base is quantised", f->base_quantize);
+    if (f->lora_rank == 0 && strcmp(f->objective, "dpo") == 0)
+        return zn_fail(ZN_ERR_USAGE, "--objective dpo needs --lora-rank: the model without adapters is the reference");
+    if (strcmp(f->objective, "dpo") == 0 && f->keep_logits && strcmp(f->keep_logits, "on") == 0)
+        return zn_fail(ZN_ERR_USAGE, "--objective dpo does not go with --keep-logits on");
     return ZN_OK;
 }
 

@@ -62,6 +62,8 @@ static const struct zn_option flags[] = {
      .help = "Linear layers with an adapter: all, attention, mlp, or globs over their names."},
     {.name = "--base-quantize", .kind = ZN_OPTION_CHOICE, .offset = AT(base_quantize), .value = "TYPE", .initial = "none",
      .choices = "none int8 nf4", .help = "With --lora-rank: the base's matrices are kept in 8 or 4 bits."},
+    {.name = "--objective", .kind = ZN_OPTION_CHOICE, .offset = AT(objective), .value = "NAME", .initial = "lm", .choices = "lm dpo",
+     .help = "What is learnt; dpo, which needs --lora-rank, also runs the model without its adapters."},
     {.name = "--memory-limit", .kind = ZN_OPTION_SIZE, .offset = AT(memory_limit), .value = "SIZE",
      .otherwise = "what the cluster's devices have", .help = "What a rank may hold on its device."},
     {.name = "--prefetch-bytes", .kind = ZN_OPTION_SIZE, .offset = AT(prefetch_bytes), .value = "SIZE",

@@ -14,7 +14,7 @@ struct plan_flags {
     size_t memory_limit, prefetch_bytes, persist_below, tile_limit, host_cache;
     const char *delayed_update;
     int64_t lora_rank; /* 0: no adapters */
-    const char *base_quantize;
+    const char *base_quantize, *objective;
     struct zn_words lora_targets;
     bool in_backward, largest, simulate, json, program, partition_activations;
 };

@@ -62,6 +62,8 @@ static void add_flags(zn_text *t, const struct plan *p, const char *separator)
     add_targets(t, &p->flags->lora_targets, separator);
     if (e->quantised)
         zn_text_add(t, ",%s\"base-quantize\":\"%s\"", separator, p->flags->base_quantize);
+    if (p->setup.engine.has_pairs)
+        zn_text_add(t, ",%s\"objective\":\"dpo\"", separator);
     if (p->setup.memory_limit)
         zn_text_add(t, ",%s\"memory-limit\":%zu", separator, p->setup.memory_limit);
 }

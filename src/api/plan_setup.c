@@ -263,6 +263,8 @@ static zn_status set_engine(struct plan *p, const struct zn_options *given)
     e->persist_bytes = f->persist_below;
     e->vertical = strcmp(f->schedule, "vertical") == 0;
     e->in_backward = f->in_backward;
+    e->has_pairs = e->has_examples = strcmp(f->objective, "dpo") == 0; /* rows are examples */
+    e->beta = 0.1;
     e->delay_after = -1;
     if (zn_options_given(given, "--delayed-update"))
         e->delay_after = f->delayed_update ? strtoll(f->delayed_update, NULL, 10) : DEFAULT_DELAY;
@@ -287,6 +289,8 @@ static void set_choices(struct plan *p, const struct zn_options *given)
     c->stage = f->stage ? f->stage[0] - '0' : -1;
     c->keep = f->recompute ? zn_keep_parse(f->recompute) : f->partition_activations ? 0 : -1;
     c->keep_logits = f->keep_logits ? strcmp(f->keep_logits, "on") == 0 : -1;
+    if (p->setup.engine.has_pairs)
+        c->keep_logits = 0;
     c->reduce_every = f->reduce ? strcmp(f->reduce, "every") == 0 : -1;
     c->optimizer = tier_of(f->off_optimizer);
     c->parameters = tier_of(f->off_param);

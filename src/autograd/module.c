@@ -17,11 +17,20 @@ zn_tensor *zn_module_head(zn_tape *tape, zn_tensor *x, const zn_param *weight,
     x = zn_copy_to_slices(tape, x, weight);
     if (batch->logits)
         return zn_head_logits(tape, x, weight, batch->logits);
-    return zn_head_loss(tape, x, &(struct zn_head){.weight = weight,
-                                                   .targets = batch->targets,
-                                                   .loss = batch->loss,
-                                                   .scale = batch->scale,
-                                                   .keep_logits = batch->keep_logits});
+    struct zn_head head = {.weight = weight,
+                           .targets = batch->targets,
+                           .loss = batch->loss,
+                           .scale = batch->scale,
+                           .keep_logits = batch->keep_logits};
+    if (!zn_tape_has_adapters(tape)) {
+        head.reference_to = batch->reference;
+    } else if (batch->sequences) {
+        head.pairs.sequences = batch->sequences;
+        head.pairs.reference = batch->reference;
+        head.pairs.sums = batch->pair_sums;
+        head.pairs.beta = batch->beta;
+    }
+    return zn_head_loss(tape, x, &head);
 }
 
 /* What lies between segments is rounded to the working precision, so that it can be kept, sent and
@@ -160,6 +169,22 @@ zn_status zn_module_evaluate(const zn_module *module, zn_tape *tape, const struc
         x = run_segment(module, tape, s, x, batch);
         zn_tape_segment_end(tape, s, false);
     }
+    return zn_tape_status(tape);
+}
+
+zn_status zn_module_refer(const zn_module *module, zn_tape *tape, const struct zn_batch *batches, int64_t n)
+{
+    zn_tensor **x = calloc((size_t)n, sizeof *x);
+    if (!x)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n);
+    zn_tape_record(tape, false);
+    zn_tape_leave_adapters(tape);
+    for (int s = 0; s < module->n_segments; s++) {
+        for (int64_t a = 0; a < n; a++)
+            x[a] = run_segment(module, tape, s, x[a], &batches[a]);
+        zn_tape_segment_end(tape, s, false);
+    }
+    free(x);
     return zn_tape_status(tape);
 }
 

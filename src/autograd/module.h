@@ -13,6 +13,10 @@ struct zn_batch {
     zn_addr loss;             /* a double on the device that the token losses are added to */
     float scale;              /* of the gradients */
     bool keep_logits;
+    zn_tensor *sequences;     /* (B,T) int32, of pairs of answers (zn_head); NULL: tokens have a loss each */
+    zn_addr reference;        /* of pairs: 2·B·T floats of the reference's pass */
+    zn_addr pair_sums;        /* of pairs: three doubles: loss, pairs that are right, margins */
+    float beta;
     zn_addr logits; /* in a pass with a cache: V floats for the logits of the last token, or 0 */
 };
 
@@ -57,6 +61,9 @@ zn_status zn_module_train(const zn_module *module, zn_tape *tape, const struct z
 /* The tokens of the batch, one row, after those of the tape's cache. Without `logits` the last
  * segment is left out. */
 zn_status zn_module_extend(const zn_module *module, zn_tape *tape, const struct zn_batch *batch);
+
+/* Forward without adapters of n micro-batches, all of a segment before the next: the reference of pairs. */
+zn_status zn_module_refer(const zn_module *module, zn_tape *tape, const struct zn_batch *batches, int64_t n);
 
 /* Forward alone. */
 zn_status zn_module_evaluate(const zn_module *module, zn_tape *tape, const struct zn_batch *batch);

@@ -21,6 +21,7 @@ struct sweep {
     zn_addr logits;
     int64_t logits_stride;
     zn_addr dx; /* 0 when not wanted */
+    zn_addr weights; /* of pairs: rows floats; 0: one scale for all rows */
     int64_t rows, width, vocabulary;
     int64_t first_col, n_live; /* of the vocabulary: the first here, and how many of those here are no padding */
 };
@@ -167,6 +168,7 @@ static zn_status differentiate(const struct sweep *s, int64_t row, int64_t col, 
         &(struct zn_loss_gradient_args){.logits = s->logits,
                                         .targets = s->targets + (zn_addr)row * sizeof(int32_t),
                                         .lse = float_at(s->row_sum, row),
+                                        .weights = float_at(s->weights, row),
                                         .rows = m,
                                         .cols = cols,
                                         .stride = s->logits_stride,
@@ -259,10 +261,15 @@ static zn_status sweep_keeping(struct sweep *s)
     return close_tile(s, s->vocabulary);
 }
 
-/* What ranks exchange lies side by side. */
+/* What ranks exchange lies side by side, as does what a reference leaves. */
 static zn_status take_statistics(struct sweep *s)
 {
     size_t n_bytes = (size_t)s->rows * sizeof(float);
+    if (s->head->reference_to) {
+        s->row_sum = s->head->reference_to;
+        s->target_logit = s->row_sum + n_bytes;
+        return ZN_OK;
+    }
     if (!zn_is_sliced(s->head->weight)) {
         ZN_TRY(tape_scratch(s->t, n_bytes, &s->row_sum));
         return tape_scratch(s->t, n_bytes, &s->target_logit);
@@ -288,7 +295,29 @@ static zn_status sweep_init(struct sweep *s, zn_tape *t, struct zn_node *n, bool
     size_t n_logits = (size_t)(least(HEAD_TOKENS, s->rows) * s->logits_stride);
     ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->row_max));
     ZN_TRY(take_statistics(s));
+    if (head->pairs.sequences)
+        ZN_TRY(tape_scratch(t, (size_t)s->rows * sizeof(float), &s->weights));
     return tape_scratch(t, n_logits * sizeof(float), &s->logits);
+}
+
+/* After the sweep over all tokens. */
+static zn_status compare_pairs(const struct sweep *s)
+{
+    const struct zn_head *head = s->head;
+    if (!head->pairs.sequences)
+        return ZN_OK;
+    return zn_run_pair_loss(tape_device(s->t),
+                            &(struct zn_pair_loss_args){.weights = s->weights,
+                                                        .sums = head->pairs.sums,
+                                                        .lse = s->row_sum,
+                                                        .target_logit = s->target_logit,
+                                                        .reference_lse = head->pairs.reference,
+                                                        .reference_logit = float_at(head->pairs.reference, s->rows),
+                                                        .targets = s->targets,
+                                                        .sequences = tape_use(s->t, head->pairs.sequences),
+                                                        .rows = s->rows,
+                                                        .beta = head->pairs.beta,
+                                                        .scale = head->scale});
 }
 
 static zn_status head_forward(zn_tape *t, struct zn_node *n)
@@ -297,14 +326,15 @@ static zn_status head_forward(zn_tape *t, struct zn_node *n)
         return ZN_OK; /* backward follows at once and computes the loss on its way */
     struct sweep s;
     ZN_TRY(sweep_init(&s, t, n, false));
-    return sweep_loss(&s);
+    ZN_TRY(sweep_loss(&s));
+    return compare_pairs(&s);
 }
 
 static zn_status head_backward(zn_tape *t, struct zn_node *n)
 {
     struct sweep s;
     struct gradient *dx;
-    bool keeps = n->as.head.keep_logits && !tape_is_tiled(t, n->param[0]) && !zn_is_sliced(n->param[0]);
+    bool keeps = n->as.head.keep_logits && !tape_is_tiled(t, n->param[0]) && !zn_is_sliced(n->param[0]) && !n->as.head.pairs.sequences;
     ZN_TRY(sweep_init(&s, t, n, keeps));
     ZN_TRY(tape_contribution(t, n->in[0], &dx));
     s.dx = gradient_address(dx);
@@ -312,6 +342,7 @@ static zn_status head_backward(zn_tape *t, struct zn_node *n)
         ZN_TRY(sweep_keeping(&s));
     } else {
         ZN_TRY(sweep_loss(&s));
+        ZN_TRY(compare_pairs(&s));
         s.weight = (struct tile){0};
         ZN_TRY(sweep_again(&s));
     }
@@ -329,5 +360,7 @@ zn_tensor *zn_head_loss(zn_tape *t, zn_tensor *x, const struct zn_head *head)
         tape_fail(t, head->weight->name, "its shape does not fit the input of the head");
     if (head->targets->n_elements != tensor_rows(x))
         tape_fail(t, "head", "there is not one target for each row");
+    if (head->pairs.sequences && head->pairs.sequences->n_elements != tensor_rows(x))
+        tape_fail(t, "head", "there is not one number of a sequence for each row");
     return tape_run(t, n, zn_tape_external(t, ZN_F64, 1, (int64_t[]){1}, head->loss));
 }

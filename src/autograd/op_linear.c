@@ -128,7 +128,7 @@ zn_tensor *zn_linear(zn_tape *t, zn_tensor *x, const zn_param *weight, const zn_
 {
     const struct zn_adapter *adapter = weight->adapter;
     zn_tensor *y = plain_linear(t, x, weight, bias, layout);
-    if (!adapter)
+    if (!adapter || !zn_tape_has_adapters(t))
         return y;
     zn_tensor *low = plain_linear(t, x, adapter->a, NULL, ZN_OUT_IN);
     return zn_add_scaled(t, y, plain_linear(t, low, adapter->b, NULL, ZN_OUT_IN), adapter->scale);

@@ -41,6 +41,17 @@ struct zn_head {
     zn_addr loss;
     float scale;
     bool keep_logits;
+    /* A pass of the reference leaves, for each row of x, the log-sum-exp and then, after all of those, the target's logit here; 0:
+     * it is none. */
+    zn_addr reference_to;
+    /* The loss of pairs of answers in place of tokens' (zn_pair_loss_args): `sums` gets it, with what was left by the reference's
+     * pass, and `loss` has nothing of use. Log-probabilities of all tokens come before the first gradient, so logits are computed
+     * twice whatever keep_logits says. sequences NULL: tokens. */
+    struct {
+        zn_tensor *sequences; /* (B,T) int32 */
+        zn_addr reference, sums;
+        float beta;
+    } pairs;
 };
 zn_tensor *zn_head_loss(zn_tape *t, zn_tensor *x, const struct zn_head *head);
 

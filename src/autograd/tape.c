@@ -23,6 +23,7 @@ struct zn_tape {
     const zn_tensor *position_ids;
     struct zn_node *last;
     bool recording;
+    bool leaves_adapters; /* out of this pass */
     zn_status status;
     zn_tensor dummy; /* what operators return when there is no memory for a tensor */
     struct zn_node dummy_node;
@@ -60,8 +61,18 @@ void zn_tape_start(zn_tape *t, zn_lifetimes *lifetimes, bool recording_lifetimes
     t->cache = NULL;
     t->position_ids = NULL;
     t->last = NULL;
-    t->recording = t->leaves_out_values = false;
+    t->recording = t->leaves_out_values = t->leaves_adapters = false;
     t->status = ZN_OK;
+}
+
+void zn_tape_leave_adapters(zn_tape *t)
+{
+    t->leaves_adapters = true;
+}
+
+bool zn_tape_has_adapters(const zn_tape *t)
+{
+    return !t->leaves_adapters;
 }
 
 void zn_tape_use_cache(zn_tape *t, zn_cache *cache)

@@ -31,6 +31,10 @@ void zn_tape_use_cache(zn_tape *tape, zn_cache *cache);
  * batch is one sequence. */
 void zn_tape_use_position_ids(zn_tape *tape, const zn_tensor *position_ids);
 
+/* The pass leaves adapters out, until the next start: the model is the one that they adapt. */
+void zn_tape_leave_adapters(zn_tape *tape);
+bool zn_tape_has_adapters(const zn_tape *tape);
+
 /* Whether operators run from now on are kept for backward. */
 void zn_tape_record(zn_tape *tape, bool on);
 

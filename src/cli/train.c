@@ -38,7 +38,7 @@ static const struct zn_option flags[] = {
     {.name = "--verbose", .kind = ZN_OPTION_FLAG, .offset = AT(verbose), .section = ZN_SECTION_OUTPUT, .not_in_file = true,
      .help = "Also show how long each part of the beginning took, and what each step moved."},
     NOT_BUILT("--lora-dropout", DOUBLE), NOT_BUILT("--use-dora", FLAG), NOT_BUILT("--neftune", DOUBLE),
-    NOT_BUILT("--dora", FLAG), NOT_BUILT("--objective", STRING), NOT_BUILT("--dpo-beta", DOUBLE), NOT_BUILT("--sequence-parallel", INT),
+    NOT_BUILT("--dora", FLAG), NOT_BUILT("--sequence-parallel", INT),
 };
 
 static zn_status fill(struct zn_options *options, void *target)

@@ -155,6 +155,8 @@ static void add_step(zn_text *t, const struct zn_step_report *s, bool is_verbose
         zn_text_add(t, "skipped");
     else
         zn_text_add(t, "loss %.4f  norm %.3f", s->loss, s->grad_norm);
+    if (s->has_pairs && !s->skipped)
+        zn_text_add(t, "  accuracy %.2f  margin %.3f", s->accuracy, s->margin);
     zn_text_add(t, "  lr %.3g  %.0f tokens/s", s->lr, (double)s->tokens / s->seconds);
     if (s->targets < s->tokens)
         zn_text_add(t, " (%.0f trained)", (double)s->targets / s->seconds);

@@ -236,7 +236,12 @@ static cost loss_finish_cost(const struct zn_loss_finish_args *a)
 static cost loss_gradient_cost(const struct zn_loss_gradient_args *a)
 {
     double rows = (double)a->rows;
-    return moved(2.0 * FLOAT * rows * (double)a->cols + (ID + FLOAT) * rows);
+    return moved(2.0 * FLOAT * rows * (double)a->cols + (ID + FLOAT) * rows + (a->weights ? FLOAT * rows : 0.0));
+}
+
+static cost pair_loss_cost(const struct zn_pair_loss_args *a)
+{
+    return moved((5.0 * FLOAT + 2.0 * ID) * (double)a->rows + 6.0 * DOUBLE);
 }
 
 static cost sum_squares_cost(const struct zn_sum_squares_args *a)

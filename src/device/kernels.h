@@ -60,6 +60,7 @@ enum { ZN_LANES = 16 };
     X(loss_panel)                                                                                  \
     X(loss_finish)                                                                                 \
     X(loss_gradient)                                                                               \
+    X(pair_loss)                                                                                   \
     X(sum_squares)                                                                                 \
     X(adam)                                                                                        \
     X(adam_8bit)                                                                                   \
@@ -354,11 +355,24 @@ struct zn_loss_finish_args {
 };
 
 /* logits ← (exp(logits - lse) - [column is the target]) × scale in place; a row with target < 0
- * becomes zero. */
+ * becomes zero. Where there are weights, a row's weight takes the place of the scale. */
 struct zn_loss_gradient_args {
-    zn_addr logits, targets, lse;
+    zn_addr logits, targets, lse, weights; /* weights: rows floats, or 0 */
     int64_t rows, cols, stride, first_col;
     float scale;
+};
+
+/* The loss of pairs (DPO). Rows of one sequence follow one another and have its number in `sequences` (int32; -1: padding); the
+ * rejected one of a pair follows the chosen one and has the next number. With the log-probability of a row whose target counts
+ * target_logit - lse, and the reference's, the sums s of their differences are taken in double, in row order, and
+ *   x = beta × (s(chosen) - s(rejected)); sums[0] += log(1 + exp(-x)), sums[1] += [x > 0], sums[2] += x;
+ *   weights = ±beta × sigmoid(-x) × scale, + in rows of the chosen one: what zn_loss_gradient_args takes.
+ * exp and log are those of fp32. */
+struct zn_pair_loss_args {
+    zn_addr weights, sums; /* rows floats, three doubles */
+    zn_addr lse, target_logit, reference_lse, reference_logit, targets, sequences;
+    int64_t rows;
+    float beta, scale;
 };
 
 /* Adds the sum of squares of src, lane sums in double over chunks of ZN_SUM_ELEMENTS, to *sum (a zn_exact of

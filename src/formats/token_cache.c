@@ -80,6 +80,8 @@ static zn_status hash_all(XXH3_state_t *state, const struct zn_cache_options *op
         ZN_TRY(add_contents(state, options->model_folder, names[i]));
     for (size_t i = 0; i < options->n_map; i++)
         add_bytes(state, options->map[i], strlen(options->map[i]));
+    if (options->pairs)
+        add_bytes(state, "pairs", 5);
     for (size_t i = 0; i < n_files; i++)
         ZN_TRY(add_file(state, &files[i]));
     return ZN_OK;

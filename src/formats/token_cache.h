@@ -28,6 +28,7 @@ struct zn_cache_options {
     bool bytes;
     const char *const *map; /* NEW=OLD: how keys of rows are read */
     size_t n_map;
+    bool pairs; /* rows are pairs of answers */
 };
 
 /* From the paths, sizes and times of the files and the contents of the tokenizer files. Blocks. */

@@ -16,7 +16,7 @@ static void count_matrices(const zn_model *model, double *blocks, double *head)
         *head = (double)m->vocabulary * (double)model->hidden;
 }
 
-/* Two flops an element and token in forward, four in backward; what is recomputed counts again. Attention looks
+/* Two flops an element and token in forward, four in backward; what is recomputed counts again, as the reference of pairs does. Attention looks
  * at half of all pairs, with a backward of 2.5 times its forward. */
 double zn_step_flops(const zn_model *model, const struct zn_engine_options *o)
 {
@@ -26,5 +26,6 @@ double zn_step_flops(const zn_model *model, const struct zn_engine_options *o)
     double attention = 2 * tokens * (seq_len + 1) * (double)model->hidden * (double)model->n_layers;
     double forward = 2 * tokens * blocks + attention, backward = 4 * tokens * blocks + 2.5 * attention;
     double again = o->recompute ? 1 - (kept < 1 ? kept : 1) : 0;
-    return (double)o->accumulate * (forward * (1 + again) + backward + (o->keep_logits ? 6 : 8) * tokens * head);
+    double heads = o->has_pairs ? 8 + 2 : o->keep_logits ? 6 : 8; /* pairs: that of the reference, too */
+    return (double)o->accumulate * (forward * (1 + again + o->has_pairs) + backward + heads * tokens * head);
 }

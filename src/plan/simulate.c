@@ -192,7 +192,7 @@ static zn_status run_engine(const zn_module *module, const struct zn_engine_opti
         status = zn_fail(ZN_ERR_MEMORY, "no memory for %lld batches of %zu tokens", (long long)options->accumulate,
                          n_tokens);
     for (int64_t a = 0; batches && a < options->accumulate; a++)
-        batches[a] = (struct zn_micro_batch){.ids = tokens, .targets = tokens};
+        batches[a] = (struct zn_micro_batch){.ids = tokens, .targets = tokens, .sequences = options->has_pairs ? tokens : NULL};
     if (status == ZN_OK)
         status = sim_init(&s, machine, options, plan->swap_bytes, trace != NULL);
     if (status == ZN_OK) {

@@ -10,8 +10,9 @@
 #include "memory/buffer.h"
 #include "optim/optimizer.h"
 
-/* Doubles in ZN_BUFFER_SUMS: losses of a step, and of an evaluation. */
-enum { ZN_SUM_LOSS, ZN_SUM_EVALUATE, ZN_N_SUMS };
+/* Doubles in ZN_BUFFER_SUMS: losses of a step, and of an evaluation; of pairs, also how many are right, and their margins, behind the
+ * loss; and where token losses go that nobody reads. */
+enum { ZN_N_PAIR_SUMS = 3, ZN_SUM_LOSS = 0, ZN_SUM_EVALUATE = ZN_N_PAIR_SUMS, ZN_SUM_UNREAD = 2 * ZN_N_PAIR_SUMS, ZN_N_SUMS };
 
 typedef enum zn_buffer_id {
     ZN_BUFFER_PARAMETERS,        /* working values of trained units: all of each, or the own partitions */
@@ -29,6 +30,8 @@ typedef enum zn_buffer_id {
     ZN_BUFFER_IDS = ZN_BUFFER_SCALES + ZN_MAX_OPTIMIZER_STATES,
     ZN_BUFFER_TARGETS,
     ZN_BUFFER_POSITION_IDS,
+    ZN_BUFFER_SEQUENCES,         /* of pairs: which answer a token is of */
+    ZN_BUFFER_REFERENCE,         /* of pairs: the reference's log-sum-exp and target's logit of each token, for all micro-batches */
     ZN_BUFFER_SUMS,              /* of losses */
     ZN_BUFFER_SQUARES,           /* of gradients, by part */
     ZN_BUFFER_PARTIAL_SUMS,

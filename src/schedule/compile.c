@@ -37,7 +37,7 @@ struct compiler {
     const struct zn_engine_options *options;
     zn_engine_plan *plan;
     struct zn_ground ground;
-    zn_gathers train, evaluate;
+    zn_gathers train, evaluate, reference;
     struct buckets buckets;
     struct layout_sizes sizes;
 };
@@ -67,6 +67,15 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* A pass of each kind: its gathers are those of all sections along it. */
+static const zn_section_id gathered_passes[] = {ZN_SECTION_ONLY, ZN_SECTION_EVALUATE, ZN_SECTION_REFERENCE};
+enum { N_GATHERED = sizeof gathered_passes / sizeof gathered_passes[0] };
+
+static zn_gathers *gathers_of(struct compiler *c, zn_section_id id)
+{
+    return id == ZN_SECTION_EVALUATE ? &c->evaluate : id == ZN_SECTION_REFERENCE ? &c->reference : &c->train;
+}
+
 /* Gathers are planned from the uses of units; units that are always there need none. */
 static zn_status plan_gathers(struct compiler *c)
 {
@@ -82,17 +91,17 @@ static zn_status plan_gathers(struct compiler *c)
     const struct zn_gathers_options options = {.prefetch_bytes = c->options->prefetch_bytes,
                                                .reuse_bytes = c->options->reuse_bytes,
                                                .fetch_ranks = p->fetches_parameters ? p->n_ranks : 0};
-    zn_status status = gathers_of_trace(&c->ground, &c->plan->trace.train, &c->train);
-    if (status == ZN_OK)
-        status = gathers_of_trace(&c->ground, &c->plan->trace.evaluate, &c->evaluate);
-    if (status == ZN_OK)
-        status = zn_gathers_plan(&c->train, n_bytes, &options);
-    if (status == ZN_OK)
-        status = zn_gathers_plan(&c->evaluate, n_bytes, &options);
+    zn_status status = ZN_OK;
+    for (size_t i = 0; i < N_GATHERED && status == ZN_OK; i++) {
+        zn_gathers *gathers = gathers_of(c, gathered_passes[i]);
+        status = gathers_of_trace(&c->ground, zn_section_trace(&c->plan->trace, gathered_passes[i]), gathers);
+        if (status == ZN_OK)
+            status = zn_gathers_plan(gathers, n_bytes, &options);
+        c->sizes.gathered = larger(c->sizes.gathered, gathers->region_bytes);
+        c->sizes.fetched = larger(c->sizes.fetched, gathers->fetch_bytes);
+        c->plan->largest_gather = larger(c->plan->largest_gather, gathers->largest_bytes);
+    }
     free(n_bytes);
-    c->sizes.gathered = larger(c->train.region_bytes, c->evaluate.region_bytes);
-    c->sizes.fetched = larger(c->train.fetch_bytes, c->evaluate.fetch_bytes);
-    c->plan->largest_gather = larger(c->train.largest_bytes, c->evaluate.largest_bytes);
     return status;
 }
 
@@ -104,7 +113,7 @@ struct passes {
     struct update_pass updates;
     struct gather_pass gathers;
     struct checkpoint_pass checkpoints;
-    struct reduction_pass *reductions; /* NULL in an evaluation */
+    struct reduction_pass *reductions; /* NULL in a pass without backward */
 };
 
 static zn_status write_acquire(struct passes *p, const struct zn_ground *g, int part)
@@ -177,13 +186,13 @@ static zn_status write_section(struct compiler *c, zn_program *program, zn_secti
                                const struct slot_use *slots)
 {
     bool trains = reductions != NULL;
-    const struct zn_pass_trace *trace = trains ? &c->plan->trace.train : &c->plan->trace.evaluate;
+    const struct zn_pass_trace *trace = zn_section_trace(&c->plan->trace, id);
     struct passes p = {.reductions = reductions};
     ZN_TRY(zn_writer_start(&p.writer, program, id, trace->n_points));
     bool is_last = id == ZN_SECTION_ONLY || id == ZN_SECTION_LAST;
     zn_status status = update_pass_start(&p.updates, &c->ground, &p.writer, is_last);
     if (status == ZN_OK)
-        status = gather_pass_start(&p.gathers, &c->ground, trains ? &c->train : &c->evaluate, &p.writer);
+        status = gather_pass_start(&p.gathers, &c->ground, gathers_of(c, id), &p.writer);
     checkpoint_pass_start(&p.checkpoints, &c->ground, &p.writer);
     if (trains)
         reduction_pass_start(reductions, &p.writer, &p.updates, slots->lifetimes, slots->records, is_last);
@@ -283,9 +292,11 @@ static zn_status compile(struct compiler *c)
     ZN_TRY(layout_buffers(c->options, &c->sizes, c->plan));
     if (p->trains)
         ZN_TRY(compile_training(c));
-    if (!c->plan->trace.evaluate.lifetimes)
-        return ZN_OK;
-    return write_section(c, &c->plan->program, ZN_SECTION_EVALUATE, NULL, NULL);
+    if (c->plan->trace.evaluate.lifetimes)
+        ZN_TRY(write_section(c, &c->plan->program, ZN_SECTION_EVALUATE, NULL, NULL));
+    if (c->plan->trace.reference.lifetimes)
+        ZN_TRY(write_section(c, &c->plan->program, ZN_SECTION_REFERENCE, NULL, NULL));
+    return ZN_OK;
 }
 
 zn_status zn_compile(const struct zn_params *params, const struct zn_engine_options *o, int n_ranks, zn_trace *trace,
@@ -303,6 +314,7 @@ zn_status zn_compile(const struct zn_params *params, const struct zn_engine_opti
         status = compile(&c);
     zn_gathers_fini(&c.train);
     zn_gathers_fini(&c.evaluate);
+    zn_gathers_fini(&c.reference);
     buckets_fini(&c.buckets);
     if (status == ZN_OK)
         *plan = made;

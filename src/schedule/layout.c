@@ -156,6 +156,11 @@ static void add_batch(const struct zn_engine_options *o, zn_engine_plan *plan)
     add_buffer(plan, ZN_BUFFER_IDS, "ids", ZN_TIER_DEVICE, n_bytes);
     add_buffer(plan, ZN_BUFFER_TARGETS, "targets", ZN_TIER_DEVICE, o->extends ? 0 : n_bytes);
     add_buffer(plan, ZN_BUFFER_POSITION_IDS, "position ids", ZN_TIER_DEVICE, o->has_examples ? n_bytes : 0);
+    if (o->has_pairs) {
+        size_t n_tokens = (size_t)(o->accumulate * o->micro_batch * o->seq_len);
+        add_buffer(plan, ZN_BUFFER_SEQUENCES, "sequences", ZN_TIER_DEVICE, n_bytes);
+        add_buffer(plan, ZN_BUFFER_REFERENCE, "reference", ZN_TIER_DEVICE, 2 * n_tokens * sizeof(float));
+    }
     add_buffer(plan, ZN_BUFFER_SUMS, "sums", ZN_TIER_DEVICE, ZN_N_SUMS * sizeof(double));
     if (o->trains)
         add_training(plan);

@@ -26,6 +26,8 @@ struct zn_engine_options {
     bool reduce_every; /* gradients are reduced every micro-batch (always at stages 2 and 3) */
     int64_t micro_batch, seq_len; /* of this rank; the most tokens a sequence has */
     bool has_examples;         /* batches say where the examples of a sequence begin, and may be shorter than `seq_len` */
+    bool has_pairs; /* the loss is that of pairs of answers against the model without its adapters: a step begins with its passes */
+    double beta;    /* of pairs */
     int64_t extends; /* passes add to one sequence of at most so many tokens, `seq_len` of them at once; 0: they do not */
     int64_t accumulate;
     int n_slices; /* ranks of a tensor-parallel group, each of which holds a slice of the parameters; below 2: there is none */

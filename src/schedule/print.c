@@ -201,7 +201,7 @@ void zn_section_print(const zn_engine_plan *plan, const struct zn_params *params
     const struct printer p = {.plan = plan,
                               .params = params,
                               .section = s,
-                              .trace = id == ZN_SECTION_EVALUATE ? &plan->trace.evaluate : &plan->trace.train,
+                              .trace = zn_section_trace(&plan->trace, id),
                               .text = text};
     for (int at = 0; at < s->n_points; at++) {
         if (all_points || s->first[at] < s->first[at + 1])

@@ -6,8 +6,13 @@
 const char *zn_section_name(zn_section_id id)
 {
     static const char *const names[ZN_N_SECTIONS] = {"only micro-batch", "first micro-batch", "middle micro-batch",
-                                                     "last micro-batch", "finish",            "evaluate"};
+                                                     "last micro-batch", "finish",            "evaluate",          "reference"};
     return names[id];
+}
+
+const struct zn_pass_trace *zn_section_trace(const zn_trace *trace, zn_section_id id)
+{
+    return id == ZN_SECTION_EVALUATE ? &trace->evaluate : id == ZN_SECTION_REFERENCE ? &trace->reference : &trace->train;
 }
 
 const char *zn_op_name(zn_op op)

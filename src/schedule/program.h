@@ -1,7 +1,7 @@
 /* The program of a step: what is moved when, as a list of instructions for each point of the trace.
  *
- * A section is a pass of the tape (the first, a middle, the last micro-batch of a step, or the only one), the end of a step, or an
- * evaluation. The executor runs along the tape: at a point it runs the instructions of that point and gives the tape the
+ * A section is a pass of the tape (the first, a middle, the last micro-batch of a step, or the only one), the end of a step, an
+ * evaluation, or the reference's forward. The executor runs along the tape: at a point it runs the instructions of that point and gives the tape the
  * address that the point is bound to. Instructions on queues beside the computing have an end that others wait for. */
 #ifndef ZN_SCHEDULE_PROGRAM_H
 #define ZN_SCHEDULE_PROGRAM_H
@@ -73,6 +73,7 @@ typedef enum zn_section_id {
     ZN_SECTION_LAST,
     ZN_SECTION_FINISH, /* after the last pass: what is left to be summed */
     ZN_SECTION_EVALUATE,
+    ZN_SECTION_REFERENCE, /* before the micro-batches of a step, or an evaluation: forward without adapters */
     ZN_N_SECTIONS
 } zn_section_id;
 
@@ -93,6 +94,9 @@ typedef struct zn_program {
 } zn_program;
 
 void zn_program_fini(zn_program *program);
+
+/* The pass that a section goes along. */
+const struct zn_pass_trace *zn_section_trace(const zn_trace *trace, zn_section_id id);
 
 /* ---- Writing ---- */
 

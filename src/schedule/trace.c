@@ -21,6 +21,7 @@ void zn_trace_fini(zn_trace *trace)
 {
     pass_fini(&trace->train);
     pass_fini(&trace->evaluate);
+    pass_fini(&trace->reference);
     free(trace->tables);
     *trace = (zn_trace){0};
 }
@@ -41,7 +42,11 @@ zn_status zn_pass_trace_add(struct zn_pass_trace *pass, zn_point_kind kind, int 
 
 size_t zn_trace_arena_bytes(const zn_trace *trace)
 {
-    size_t train = trace->train.lifetimes ? zn_lifetimes_peak(trace->train.lifetimes) : 0;
-    size_t evaluate = trace->evaluate.lifetimes ? zn_lifetimes_peak(trace->evaluate.lifetimes) : 0;
-    return train > evaluate ? train : evaluate;
+    const struct zn_pass_trace *const passes[] = {&trace->train, &trace->evaluate, &trace->reference};
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
+        size_t n_bytes = passes[i]->lifetimes ? zn_lifetimes_peak(passes[i]->lifetimes) : 0;
+        most = n_bytes > most ? n_bytes : most;
+    }
+    return most;
 }

@@ -44,6 +44,7 @@ struct zn_table {
 
 typedef struct zn_trace {
     struct zn_pass_trace train, evaluate;
+    struct zn_pass_trace reference; /* forward without adapters */
     int n_segments;
     int64_t vocabulary;
     struct zn_table *tables;
@@ -66,7 +67,7 @@ const char *zn_point_name(zn_point_kind kind);
 /* The caller records points in order. */
 zn_status zn_pass_trace_add(struct zn_pass_trace *pass, zn_point_kind kind, int index);
 
-/* Bytes of arena that the longer of the passes needs. */
+/* Bytes of arena that the pass that needs most does. */
 size_t zn_trace_arena_bytes(const zn_trace *trace);
 
 #endif

@@ -13,7 +13,7 @@ static void enter(struct verifier *v, zn_section_id id)
 {
     v->id = id;
     v->section = &v->plan->program.sections[id];
-    v->trace = id == ZN_SECTION_EVALUATE ? &v->plan->trace.evaluate : &v->plan->trace.train;
+    v->trace = zn_section_trace(&v->plan->trace, id);
 }
 
 static zn_status check_points(const struct verifier *v)
@@ -116,7 +116,8 @@ static int expected_reductions(const struct verifier *v, int unit)
 {
     const struct zn_placement *p = &v->plan->placement;
     int n = v->n_buckets[unit];
-    if (v->id == ZN_SECTION_EVALUATE || v->plan->units.units[unit].n_elements == 0 || !v->plan->units.units[unit].is_trained)
+    bool is_forward = v->id == ZN_SECTION_EVALUATE || v->id == ZN_SECTION_REFERENCE;
+    if (is_forward || v->plan->units.units[unit].n_elements == 0 || !v->plan->units.units[unit].is_trained)
         return 0;
     if (v->id == ZN_SECTION_FINISH)
         return n == 0 && p->reduces_gradients && !p->has_slots;
@@ -169,8 +170,8 @@ static int n_tasks(const zn_engine_plan *plan)
 
 static zn_status verify(struct verifier *v)
 {
-    static const zn_section_id step[] = {ZN_SECTION_ONLY,   ZN_SECTION_FIRST, ZN_SECTION_MIDDLE,
-                                         ZN_SECTION_MIDDLE, ZN_SECTION_LAST,  ZN_SECTION_FINISH};
+    static const zn_section_id step[] = {ZN_SECTION_REFERENCE, ZN_SECTION_REFERENCE, ZN_SECTION_ONLY, ZN_SECTION_FIRST,
+                                         ZN_SECTION_MIDDLE,    ZN_SECTION_MIDDLE,    ZN_SECTION_LAST, ZN_SECTION_FINISH};
     ZN_TRY(check_sections(v));
     ZN_TRY(check_memory(v));
     ZN_TRY(order_start(&v->order, n_tasks(v->plan)));
@@ -179,6 +180,7 @@ static zn_status verify(struct verifier *v)
         ZN_TRY(follow(v, step[i]));
     ZN_TRY(order_start(&v->order, n_tasks(v->plan)));
     ZN_TRY(verify_start(v));
+    ZN_TRY(follow(v, ZN_SECTION_REFERENCE));
     return follow(v, ZN_SECTION_EVALUATE);
 }
 

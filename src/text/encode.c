@@ -172,8 +172,32 @@ bool zn_row_is_example(const struct zn_row *row)
     return row->kind != ZN_ROW_TEXT;
 }
 
+static zn_status encode_example(zn_encoder *encoder, const struct zn_row *row, const char *place, struct encode_part *part);
+
+/* Two examples, one behind the other; neither is empty, which a list of examples would not have. */
+static zn_status encode_pair(zn_encoder *encoder, const struct zn_row *pair, const char *place, struct encode_part *part)
+{
+    const struct zn_row_answer *const answers[] = {&pair->chosen, &pair->rejected};
+    for (int i = 0; i < 2; i++) {
+        const struct zn_row_answer *answer = answers[i];
+        struct zn_row row = {.kind = answer->text ? ZN_ROW_COMPLETION : ZN_ROW_MESSAGES,
+                             .prompt = pair->prompt,
+                             .completion = answer->text,
+                             .messages = answer->messages,
+                             .n_messages = answer->n_messages,
+                             .n_prompt = pair->n_prompt};
+        size_t before = part->examples.ids.n;
+        ZN_TRY(encode_example(encoder, &row, place, part));
+        if (part->examples.ids.n == before)
+            return zn_fail(ZN_ERR_INPUT, "%s: the prompt and the %s answer are empty", place, i ? "rejected" : "chosen");
+    }
+    return ZN_OK;
+}
+
 static zn_status encode_example(zn_encoder *encoder, const struct zn_row *row, const char *place, struct encode_part *part)
 {
+    if (row->kind == ZN_ROW_PAIR)
+        return encode_pair(encoder, row, place, part);
     ZN_TRY(zn_encode_row(encoder, row, place, &part->examples));
     if (part->n_examples == part->borders_capacity) {
         size_t capacity = 2 * part->borders_capacity + 64;

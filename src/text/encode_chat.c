@@ -144,6 +144,24 @@ static zn_status open_chat(zn_encoder *encoder)
     return status;
 }
 
+/* Answers among the first messages are part of the prompt: as many as these have by themselves. */
+static zn_status drop_prompt_answers(const zn_encoder *encoder, const struct zn_row *row, struct zn_chat_text *text)
+{
+    struct zn_chat_text prompt;
+    size_t n_dropped = 0, n_pieces = 0;
+    if (row->n_prompt == 0)
+        return ZN_OK;
+    ZN_TRY(zn_chat_apply(encoder->chat, row->messages, row->n_prompt, false, &prompt));
+    for (size_t i = 0; i < prompt.n_answers; i++)
+        n_dropped += !prompt.answers[i].goes_on;
+    zn_chat_text_fini(&prompt);
+    for (; n_pieces < text->n_answers && n_dropped > 0; n_pieces++)
+        n_dropped -= !text->answers[n_pieces].goes_on;
+    text->n_answers -= n_pieces;
+    memmove(text->answers, text->answers + n_pieces, text->n_answers * sizeof *text->answers);
+    return ZN_OK;
+}
+
 zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const char *place,
                           struct zn_document *document)
 {
@@ -157,7 +175,9 @@ zn_status encode_messages(zn_encoder *encoder, const struct zn_row *row, const c
     status = zn_chat_apply(encoder->chat, row->messages, row->n_messages, false, &text);
     if (status != ZN_OK)
         return zn_add_context(status, "%s", place);
-    status = add_conversation(encoder, &text, place, document);
+    status = drop_prompt_answers(encoder, row, &text);
+    if (status == ZN_OK)
+        status = add_conversation(encoder, &text, place, document);
     if (status == ZN_OK)
         status = note_ends(encoder, &text);
     zn_chat_text_fini(&text);

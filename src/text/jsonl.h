@@ -6,6 +6,11 @@
  *   {"conversations": [{"from": "…", "value": "…"}, …]}  the same in ShareGPT's form
  *   {"instruction": "…", "input": "…", "output": "…"}  Alpaca's form: the output counts
  *
+ * and, where pairs are asked for, every one with
+ *
+ *   {"prompt": "…", "chosen": "…", "rejected": "…"}     two completions of the prompt; or lists of messages, whose prompt may be
+ *                                                      left out where both begin with the same
+ *
  * Other keys are left alone; a row of two kinds is an error, as is everything that is not such a row. A file has a row a
  * line, or it is one array of rows. Lines of white space are skipped. Memory is bounded by the longest row, which has a
  * limit, whatever the size of the file. */
@@ -21,7 +26,14 @@
 
 enum { ZN_JSONL_MAX_LINE = 16 * 1024 * 1024 }; /* bytes of a row */
 
-typedef enum zn_row_kind { ZN_ROW_TEXT, ZN_ROW_COMPLETION, ZN_ROW_MESSAGES, ZN_ROW_INSTRUCTION } zn_row_kind;
+typedef enum zn_row_kind { ZN_ROW_TEXT, ZN_ROW_COMPLETION, ZN_ROW_MESSAGES, ZN_ROW_INSTRUCTION, ZN_ROW_PAIR } zn_row_kind;
+
+/* One of the two conversations of a pair. */
+struct zn_row_answer {
+    const char *text; /* that completes the prompt; NULL: messages */
+    const struct zn_chat_message *messages; /* those of the prompt first */
+    size_t n_messages;
+};
 
 struct zn_row {
     zn_row_kind kind;
@@ -29,6 +41,8 @@ struct zn_row {
     const char *prompt, *completion;        /* ZN_ROW_COMPLETION */
     const struct zn_chat_message *messages; /* ZN_ROW_MESSAGES, of both forms */
     size_t n_messages;
+    size_t n_prompt;                        /* the first so many of them do not count */
+    struct zn_row_answer chosen, rejected;  /* ZN_ROW_PAIR, with `prompt` or n_prompt */
     const char *system, *instruction, *input, *output; /* ZN_ROW_INSTRUCTION; system may be NULL, input "" */
 };
 
@@ -36,6 +50,7 @@ struct zn_row {
 struct zn_row_options {
     const char *const *map;
     size_t n_map;
+    bool pairs; /* rows are pairs of answers, and no others are taken; else pairs are refused */
 };
 
 /* NEW must be a key of rows and given once, OLD not empty; a failure is one of usage and names --map. */

@@ -21,7 +21,8 @@ static const struct kind {
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static const char known_keys[] = "text, prompt, completion, messages, conversations, instruction, input, output, system";
+static const char known_keys[] = "text, prompt, completion, messages, conversations, instruction, input, output, system, chosen, "
+                                 "rejected";
 
 /* ---- The map ---- */
 
@@ -80,8 +81,8 @@ static bool is_named(const struct zn_row_options *options, const struct kind *ki
 static zn_status fail_none(zn_json *object, const struct zn_row_options *options)
 {
     if (zn_json_has(object, "chosen") && zn_json_has(object, "rejected"))
-        return zn_json_fail(object, "the row is a preference pair ('chosen' and 'rejected'), which cannot be trained on "
-                            "yet; '--map completion=chosen' or '--map messages=chosen' takes the chosen answer alone");
+        return zn_json_fail(object, "the row is a preference pair ('chosen' and 'rejected'), which `zinc train --objective dpo` "
+                            "takes; '--map completion=chosen' or '--map messages=chosen' takes the chosen answer alone");
     zn_text keys;
     size_t n = 0;
     zn_text_init(&keys);
@@ -176,6 +177,11 @@ zn_status row_read(zn_json *object, const struct zn_row_options *options, struct
     memory->n_texts = 0;
     if (zn_json_type_of(object) != ZN_JSON_OBJECT)
         return zn_json_fail(object, "a row is an object");
+    if (options && options->pairs) {
+        const struct row_pair_keys keys = {key_of(options, "prompt"), key_of(options, "chosen"), key_of(options, "rejected"),
+                                           key_of(options, "system")};
+        return row_read_pair(object, &keys, memory, row);
+    }
     ZN_TRY(find_kind(object, options, &kind));
     *row = (struct zn_row){.kind = kind->kind};
     switch (kind->kind) {
@@ -190,6 +196,7 @@ zn_status row_read(zn_json *object, const struct zn_row_options *options, struct
     case ZN_ROW_INSTRUCTION:
         return read_instruction(object, options, row);
     case ZN_ROW_MESSAGES:
+    case ZN_ROW_PAIR:
         break;
     }
     return read_conversation(object, options, kind->keys[0], memory, row);

@@ -22,4 +22,13 @@ zn_status row_read(zn_json *object, const struct zn_row_options *options, struct
  * and they have none. */
 zn_status row_read_messages(zn_json *array, const char *system, struct row_memory *memory, struct zn_row *row);
 
+/* Reads message i of the array to place `at` of the memory's messages, which may move. */
+zn_status row_add_message(zn_json *array, size_t i, struct row_memory *memory, size_t at);
+
+/* A pair of answers; the keys are those of the file. */
+struct row_pair_keys {
+    const char *prompt, *chosen, *rejected, *system;
+};
+zn_status row_read_pair(zn_json *object, const struct row_pair_keys *keys, struct row_memory *memory, struct zn_row *row);
+
 #endif

@@ -124,21 +124,27 @@ static zn_status read_message(zn_json *array, size_t i, struct row_memory *memor
     return read_content(object, is_sharegpt ? "value" : "content", memory, &message->content);
 }
 
+zn_status row_add_message(zn_json *array, size_t i, struct row_memory *memory, size_t at)
+{
+    if (at >= memory->message_capacity) {
+        size_t capacity = 2 * at + 8;
+        struct zn_chat_message *larger = realloc(memory->messages, capacity * sizeof *larger);
+        if (!larger)
+            return zn_fail(ZN_ERR_MEMORY, "out of memory for %zu messages", capacity);
+        memory->messages = larger;
+        memory->message_capacity = capacity;
+    }
+    return read_message(array, i, memory, &memory->messages[at]);
+}
+
 zn_status row_read_messages(zn_json *array, const char *system, struct row_memory *memory, struct zn_row *row)
 {
     size_t n = zn_json_n_items(array);
     if (n == 0)
         return zn_json_fail(array, "has no message");
-    if (n + 1 > memory->message_capacity) {
-        struct zn_chat_message *larger = realloc(memory->messages, (n + 1) * sizeof *larger);
-        if (!larger)
-            return zn_fail(ZN_ERR_MEMORY, "out of memory for %zu messages", n);
-        memory->messages = larger;
-        memory->message_capacity = n + 1;
-    }
-    struct zn_chat_message *messages = memory->messages;
     for (size_t i = 0; i < n; i++)
-        ZN_TRY(read_message(array, i, memory, &messages[i + 1]));
+        ZN_TRY(row_add_message(array, i, memory, i + 1));
+    struct zn_chat_message *messages = memory->messages;
     bool adds_system = system && strcmp(messages[1].role, "system") != 0;
     if (adds_system)
         messages[0] = (struct zn_chat_message){.role = "system", .content = system};

@@ -8,13 +8,15 @@
 struct zn_host_batch {
     int64_t rows, max_seq_len;
     int32_t *ids, *targets, *position_ids; /* (rows, seq_len); target -1: does not count */
+    int32_t *sequences;                    /* (rows, seq_len): which example of the batch; -1: padding */
     int32_t *window;                       /* max_time + 1 */
     uint8_t *counts;                       /* max_time + 1 */
     /* Of what it holds. */
     int64_t seq_len;      /* of its longest window */
     int64_t n_tokens;  /* places that are no padding */
     int64_t n_targets; /* that count */
-    bool has_examples;
+    int64_t n_losses;  /* what the loss is a mean of: the targets that count, or the pairs */
+    bool has_examples, has_pairs;
 };
 
 zn_status zn_host_batch_init(struct zn_host_batch *batch, int64_t rows, int64_t max_seq_len);

@@ -131,28 +131,32 @@ static void add_head(zn_text *t, const struct zn_run *run, const struct zn_setti
     zn_text_add(t, ").\n\n");
 }
 
-static void add_loss(zn_text *t, const char *what, const struct zn_card_loss *loss)
+static void add_loss(zn_text *t, const char *what, const struct zn_card_loss *loss, bool has_pairs)
 {
     if (loss->step > 0)
         zn_text_add(t, "| %s, step %lld ", what, (long long)loss->step);
     else
         zn_text_add(t, "| %s, before step 1 ", what);
-    zn_text_add(t, "| %.4f | %.4g |\n", loss->loss, zn_exp_f64(loss->loss));
+    zn_text_add(t, "| %.4f |", loss->loss);
+    if (!has_pairs)
+        zn_text_add(t, " %.4g |", zn_exp_f64(loss->loss));
+    zn_text_add(t, "\n");
 }
 
-static void add_losses(zn_text *t, const struct zn_card *c)
+/* The loss of pairs has no perplexity. */
+static void add_losses(zn_text *t, const struct zn_card *c, bool has_pairs)
 {
     if (!c->last.is_known && !c->last_held.is_known)
         return;
-    zn_text_add(t, "## Losses\n\n| | loss | perplexity |\n|---|---|---|\n");
+    zn_text_add(t, "## Losses\n\n%s", has_pairs ? "| | loss |\n|---|---|\n" : "| | loss | perplexity |\n|---|---|---|\n");
     if (c->last.is_known)
-        add_loss(t, "training", &c->first);
+        add_loss(t, "training", &c->first, has_pairs);
     if (c->last.is_known && c->last.step != c->first.step)
-        add_loss(t, "training", &c->last);
+        add_loss(t, "training", &c->last, has_pairs);
     if (c->last_held.is_known)
-        add_loss(t, "held out", &c->first_held);
+        add_loss(t, "held out", &c->first_held, has_pairs);
     if (c->last_held.is_known && c->last_held.step != c->first_held.step)
-        add_loss(t, "held out", &c->last_held);
+        add_loss(t, "held out", &c->last_held, has_pairs);
     zn_text_add(t, "\n");
 }
 
@@ -203,7 +207,7 @@ static void add_card(zn_text *t, const struct zn_card *c, const struct zn_run *r
     zn_text_add(t, "\n");
     if (c->targets > 0)
         zn_text_add(t, "%s tokens trained.\n\n", zn_words_count(c->targets, count));
-    add_losses(t, c);
+    add_losses(t, c, run->rows.pairs);
     add_settings(t, run, o);
     zn_text_add(t, "## How it was made\n\n");
     if (run->origin.command_line) {

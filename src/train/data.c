@@ -212,7 +212,8 @@ static zn_status add_encoded(struct opening *o, const struct zn_data_file *files
 {
     const struct zn_cache_options options = {.model_folder = o->options->folder, .vocab_size = o->vocabulary,
                                              .end_of_text = o->config_end, .bytes = o->bytes,
-                                             .map = o->run->rows.map, .n_map = o->run->rows.n_map};
+                                             .map = o->run->rows.map, .n_map = o->run->rows.n_map,
+                                             .pairs = o->run->rows.pairs};
     struct zn_cache_key key;
     struct zn_token_cache caches[ZN_N_CACHE_PARTS] = {{.ids_fd = -1, .mask_fd = -1}, {.ids_fd = -1, .mask_fd = -1}};
     const char *name = files[0].path;
@@ -271,12 +272,24 @@ static bool has_text(const struct zn_data_files *files)
     return false;
 }
 
+/* Pairs are rows and nothing else. */
+static zn_status check_pairs(const struct opening *o, const struct zn_data_files *files)
+{
+    for (size_t i = 0; i < files->n && o->run->rows.pairs; i++)
+        if (files->file[i].kind != ZN_DATA_JSONL)
+            return zn_fail(ZN_ERR_INPUT, "%s: --objective dpo takes rows with 'prompt', 'chosen' and 'rejected' (.jsonl, .json)",
+                           files->file[i].path);
+    return ZN_OK;
+}
+
 static zn_status open_all(struct opening *o)
 {
     const struct zn_token_source_options options = {.vocab_size = o->vocabulary, .end_of_text = o->end_of_text,
                                                     .bytes = o->bytes};
     struct zn_data_files files = {0};
     zn_status status = zn_data_files_list(o->options->paths, o->options->n_paths, &files);
+    if (status == ZN_OK)
+        status = check_pairs(o, &files);
     if (status == ZN_OK && (o->run->byte_tokenizer || has_text(&files)))
         status = zn_byte_text_check(o->options->folder, o->vocabulary, o->run->byte_tokenizer);
     if (status == ZN_OK)
@@ -299,7 +312,7 @@ zn_status zn_run_open_data(const struct zn_run *run, const struct zn_data_option
     bool found;
     ZN_TRY(zn_folder_has_tokenizer(options->folder, &found));
     struct opening o = {.run = run, .options = options, .vocabulary = vocabulary, .bytes = !found,
-                        .config_end = vocabulary > 256 ? 256 : -1};
+                        .config_end = vocabulary > 256 ? 256 : -1, .data.n_per_item = run->rows.pairs ? 2 : 1};
     if (!o.bytes)
         ZN_TRY(zn_config_end_of_text(run->config, &o.config_end));
     o.end_of_text = o.config_end;

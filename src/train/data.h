@@ -22,6 +22,7 @@ zn_status zn_packing_check(const char *given, bool truncate, bool has_examples);
 struct zn_data {
     zn_token_source *stream; /* documents, as one row of tokens */
     zn_examples *examples;
+    int n_per_item; /* examples that stay together: 2 of a pair, else 1 */
     uint64_t hash; /* of every token, what counts, and where examples begin */
 };
 void zn_data_close(struct zn_data *data);

@@ -15,7 +15,7 @@
 /* What one rank adds to the mean. */
 struct share {
     double loss;
-    int64_t n_tokens, n_targets;
+    int64_t n_tokens, n_targets, n_losses;
     int64_t bad; /* the first window of the first batch whose loss is not finite; -1: all are */
 };
 
@@ -36,6 +36,7 @@ static zn_status evaluate_batch(struct zn_run *run, const zn_windows *windows, i
     share->loss += loss;
     share->n_tokens += batch->n_tokens;
     share->n_targets += batch->n_targets;
+    share->n_losses += batch->n_losses;
     return ZN_OK;
 }
 
@@ -93,6 +94,7 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
         sum.loss += all[r].loss;
         sum.n_tokens += all[r].n_tokens;
         sum.n_targets += all[r].n_targets;
+        sum.n_losses += all[r].n_losses;
         if (all[r].bad >= 0 && (sum.bad < 0 || all[r].bad < sum.bad))
             sum.bad = all[r].bad;
     }
@@ -105,7 +107,7 @@ zn_status zn_run_evaluate(struct zn_run *run, const struct zn_engine_options *op
     result->examples = zn_windows_n_examples(windows);
     result->tokens = sum.n_tokens;
     result->targets = sum.n_targets;
-    result->loss = sum.loss / (double)sum.n_targets;
+    result->loss = sum.loss / (double)sum.n_losses;
     result->perplexity = zn_exp_f64(result->loss);
     explain(&sum, options->micro_batch, result);
     return ZN_OK;

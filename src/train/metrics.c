@@ -145,6 +145,14 @@ static void put_eval(FILE *f, const struct zn_step_report *s)
     zn_json_put_string(f, s->eval_reason);
 }
 
+static void put_pairs(FILE *f, const struct zn_step_report *s)
+{
+    if (s->has_pairs && s->skipped)
+        fprintf(f, ",\"accuracy\":null,\"margin\":null");
+    else if (s->has_pairs)
+        fprintf(f, ",\"accuracy\":%.9g,\"margin\":%.9g", s->accuracy, s->margin);
+}
+
 /* ---- The same for TensorBoard ---- */
 
 zn_status zn_metrics_add_events(zn_metrics *m, const char *folder, int64_t resumed)
@@ -165,6 +173,10 @@ static void add_events(zn_metrics *m, const struct zn_step_report *s, const zn_l
     if (!s->skipped) {
         add_event(m, "", "loss", s->loss);
         add_event(m, "", "grad_norm", s->grad_norm);
+        if (s->has_pairs) {
+            add_event(m, "", "accuracy", s->accuracy);
+            add_event(m, "", "margin", s->margin);
+        }
     }
     add_event(m, "", "lr", s->lr);
     add_event(m, "", "scale", s->scale);
@@ -221,6 +233,7 @@ zn_status zn_metrics_step(zn_metrics *m, const struct zn_step_report *s, const z
     }
     fprintf(f, ",\"lr\":%.17g,\"scale\":%.9g,\"tokens\":%lld,\"targets\":%lld,\"seconds\":%.17g,\"tokens_per_second\":%.17g",
             s->lr, s->scale, (long long)s->tokens, (long long)s->targets, s->seconds, (double)s->tokens / s->seconds);
+    put_pairs(f, s);
     put_eval(f, s);
     put_memory(f, s, ledger);
     fprintf(f, "}\n");

@@ -158,8 +158,8 @@ static zn_status make_windows(struct training *t, const struct zn_data *data, co
     t->engine.has_examples = t->engine.has_examples || zn_windows_has_examples(*windows);
     t->run.data_bytes += zn_windows_bytes(*windows) + (part ? zn_data_part_bytes(part) : 0);
     if (zn_windows_has_examples(*windows))
-        zn_run_note(&t->run, "%s: %lld examples in %lld windows of at most %lld tokens, %.0f%% filled", what,
-                    (long long)zn_windows_n_examples(*windows), (long long)zn_windows_n_packed(*windows),
+        zn_run_note(&t->run, "%s: %lld %s in %lld windows of at most %lld tokens, %.0f%% filled", what,
+                    (long long)zn_windows_n_examples(*windows), zn_windows_has_pairs(*windows) ? "pairs" : "examples", (long long)zn_windows_n_packed(*windows),
                     (long long)t->engine.seq_len, 100 * zn_windows_filled(*windows));
     return ZN_OK;
 }

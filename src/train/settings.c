@@ -264,6 +264,28 @@ static zn_status check_optimizer(const struct training *t)
     return ZN_OK;
 }
 
+/* The model without its adapters is the reference. */
+static zn_status resolve_objective(struct training *t)
+{
+    const struct zn_settings *o = &t->settings;
+    t->engine.has_pairs = strcmp(o->objective, "dpo") == 0;
+    t->engine.beta = o->dpo_beta;
+    if (!t->engine.has_pairs)
+        return !ZN_GIVEN(o, dpo_beta) ? ZN_OK : zn_fail(ZN_ERR_USAGE, "--dpo-beta: needs --objective dpo");
+    if (!ZN_GIVEN(o, lora_rank) && !ZN_GIVEN(o, adapter))
+        return zn_fail(ZN_ERR_USAGE, "--objective dpo: needs adapters (--lora-rank or --adapter): the model without them is the "
+                       "reference");
+    if (t->packing == ZN_PACKING_STREAM)
+        return zn_fail(ZN_ERR_USAGE, "--objective dpo does not go with --packing stream: a pair stays in its window");
+    if (o->truncate_rows)
+        return zn_fail(ZN_ERR_USAGE, "--objective dpo does not go with --truncate-rows: an answer that is cut is another one");
+    if (ZN_GIVEN(o, keep_logits) && o->keep_logits)
+        return zn_fail(ZN_ERR_USAGE, "--objective dpo does not go with --keep-logits on: the loss of a pair comes before its first "
+                       "gradient");
+    t->choices.keep_logits = 0;
+    return ZN_OK;
+}
+
 static zn_status check_evaluation(const struct zn_settings *o)
 {
     if (ZN_GIVEN(o, eval_split) && o->eval_data.n > 0)
@@ -287,7 +309,8 @@ zn_status settings_resolve(struct training *t)
     ZN_TRY(zn_settings_solve_batch(&t->settings, t->run.mesh.data));
     ZN_TRY(resolve_engine(t));
     ZN_TRY(check_optimizer(t));
-    return resolve_choices(t);
+    ZN_TRY(resolve_choices(t));
+    return resolve_objective(t);
 }
 
 zn_status settings_resolve_model(struct training *t)

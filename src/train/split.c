@@ -105,17 +105,18 @@ static zn_status split_documents(const struct zn_split *split, struct zn_data_pa
 
 static zn_status split_examples(const struct zn_split *split, struct zn_data_part *trained, struct zn_data_part *held_out)
 {
-    int64_t n = zn_examples_n(trained->data->examples);
+    int n_per_item = trained->data->n_per_item;
+    int64_t n = zn_examples_n(trained->data->examples) / n_per_item;
     if (n == 0)
         return ZN_OK;
-    ZN_TRY(choose(split, n, n == 1 ? "example" : "examples", &trained->held_out));
+    ZN_TRY(choose(split, n, n_per_item > 1 ? "pairs" : "examples", &trained->held_out));
     held_out->held_out = malloc(n_bytes_of(n));
     if (!held_out->held_out)
         return fail_memory(n, "examples");
     memcpy(held_out->held_out, trained->held_out, n_bytes_of(n));
     for (int64_t i = 0; i < n; i++)
-        held_out->n_examples += is_set(held_out->held_out, i);
-    trained->n_examples = n - held_out->n_examples;
+        held_out->n_items += is_set(held_out->held_out, i);
+    trained->n_items = n - held_out->n_items;
     return ZN_OK;
 }
 
@@ -135,9 +136,9 @@ zn_status zn_split_data(const struct zn_data *data, const struct zn_split *split
 
 /* ---- A part ---- */
 
-bool zn_data_part_has_example(const struct zn_data_part *part, int64_t example)
+bool zn_data_part_has_item(const struct zn_data_part *part, int64_t item)
 {
-    return is_set(part->held_out, example) == part->is_held_out;
+    return is_set(part->held_out, item) == part->is_held_out;
 }
 
 int64_t zn_data_part_n_tokens(const struct zn_data_part *part)
@@ -147,7 +148,7 @@ int64_t zn_data_part_n_tokens(const struct zn_data_part *part)
 
 size_t zn_data_part_bytes(const struct zn_data_part *part)
 {
-    size_t n_bits = part->held_out ? n_bytes_of(zn_examples_n(part->data->examples)) : 0;
+    size_t n_bits = part->held_out ? n_bytes_of(zn_examples_n(part->data->examples) / part->data->n_per_item) : 0;
     return n_bits + (size_t)(2 * part->n_runs + 1) * sizeof *part->at;
 }
 

@@ -1,4 +1,4 @@
-/* --eval-split: the data in two parts, one trained and one held out. Examples and documents are never cut: of n of a kind, the
+/* --eval-split: the data in two parts, one trained and one held out. Examples, pairs and documents are never cut: of n of a kind, the
  * last ⌈F·n⌉ of the permutation of the seed are held out (of their order, where data are not shuffled). */
 #ifndef ZN_TRAIN_SPLIT_H
 #define ZN_TRAIN_SPLIT_H
@@ -9,8 +9,8 @@
 struct zn_data_part {
     const struct zn_data *data; /* all of them; borrowed */
     bool is_held_out;
-    uint8_t *held_out; /* a bit for each example, of both parts; NULL: there are none. The held-out part's own copy */
-    int64_t n_examples;
+    uint8_t *held_out; /* a bit for each item of examples (one, or a pair), of both parts; NULL: there are none */
+    int64_t n_items;   /* of this part */
     /* Runs of documents that follow one another: where each begins in the stream, and among the tokens of the part. */
     int64_t n_runs, *at, *first; /* first: n_runs + 1 */
 };
@@ -26,7 +26,7 @@ struct zn_split {
 /* Refuses where nothing would be held out or nothing trained. Reads the tokens of documents; blocks. Not collective. */
 zn_status zn_split_data(const struct zn_data *data, const struct zn_split *split, struct zn_data_part *trained, struct zn_data_part *held_out);
 
-bool zn_data_part_has_example(const struct zn_data_part *part, int64_t example);
+bool zn_data_part_has_item(const struct zn_data_part *part, int64_t item);
 int64_t zn_data_part_n_tokens(const struct zn_data_part *part); /* of its documents */
 
 /* As of zn_tokens_window, over its documents. */

@@ -18,6 +18,7 @@ enum { MAX_SKIPPED = 10 };
 /* What a step processes. */
 struct step_size {
     int64_t n_tokens, n_targets;
+    int64_t n_losses; /* what the loss is a mean of: targets, or pairs */
 };
 
 /* Step s (from 0), accumulation a, data rank r of N, row b takes sample ((s·A + a)·N + r)·B + b, counted from where a run
@@ -34,6 +35,7 @@ static zn_status fill_batches(struct training *t, int64_t step, struct step_size
         t->views[a] = zn_host_batch_view(&t->batches[a]);
         mine->n_tokens += t->batches[a].n_tokens;
         mine->n_targets += t->batches[a].n_targets;
+        mine->n_losses += t->batches[a].n_losses;
     }
     return ZN_OK;
 }
@@ -68,6 +70,7 @@ static zn_status sum_sizes(struct training *t, const struct step_size *mine, str
         if (all[r].n_targets >= 0 && !zn_run_counts_data(&t->run, r)) /* another rank counts the same */
             continue;
         sum->n_tokens += all[r].n_tokens;
+        sum->n_losses += all[r].n_losses;
         sum->n_targets = all[r].n_targets < 0 || sum->n_targets < 0 ? -1 : sum->n_targets + all[r].n_targets;
     }
     free(all);
@@ -88,14 +91,14 @@ static zn_status read_batches(struct training *t, int64_t step, struct step_size
     return stop_early(t, step);
 }
 
-static zn_status run_step(struct training *t, double lr, int64_t n_targets, struct zn_verdict *verdict)
+static zn_status run_step(struct training *t, double lr, int64_t n_losses, struct zn_verdict *verdict)
 {
     double loss_scale = t->loss_scale.scale;
-    if (n_targets == 0) { /* windows of nothing but prompts; the same on every rank */
+    if (n_losses == 0) { /* windows of nothing but prompts; the same on every rank */
         *verdict = (struct zn_verdict){.skipped = true, .reason = "step has no target that counts"};
         return ZN_OK;
     }
-    float scale = (float)(loss_scale / (double)n_targets);
+    float scale = (float)(loss_scale / (double)n_losses);
     const struct zn_step input = {.batches = t->views, .scale = scale, .lr = lr, .loss_scale = loss_scale};
     return zn_zero_step(t->run.engine, &input, verdict);
 }
@@ -210,10 +213,13 @@ static zn_status compute_step(struct training *t, int64_t step, struct zn_verdic
     struct step_size size;
     zn_progress_begin_step(t->run.listener.progress, step + 1);
     ZN_TRY(read_batches(t, step, &size));
-    ZN_TRY(run_step(t, lr, size.n_targets, verdict));
+    ZN_TRY(run_step(t, lr, size.n_losses, verdict));
     const struct zn_moved now = zn_engine_moved(t->run.engine);
     *report = (struct zn_step_report){.step = step + 1,
-                                      .loss = verdict->loss / (double)size.n_targets,
+                                      .loss = verdict->loss / (double)size.n_losses,
+                                      .has_pairs = t->engine.has_pairs,
+                                      .accuracy = verdict->n_right / (double)size.n_losses,
+                                      .margin = verdict->margins / (double)size.n_losses,
                                       .grad_norm = verdict->norm,
                                       .lr = lr,
                                       .scale = t->loss_scale.scale,
@@ -407,7 +413,8 @@ zn_status training_begin(struct training *t, const struct training_setup *setup)
     t->run.is_temporary = setup->is_temporary;
     t->summary.began = zn_clock_now(&t->run.clock);
     t->run.origin = (struct zn_run_origin){options->command_line, options->settings.trace, time(NULL)};
-    t->run.rows = (struct zn_row_options){.map = t->settings.map.word, .n_map = t->settings.map.n};
+    t->run.rows = (struct zn_row_options){.map = t->settings.map.word, .n_map = t->settings.map.n,
+                                          .pairs = strcmp(t->settings.objective, "dpo") == 0};
     ZN_TRY(training_set_up(t));
     t->is_over = zn_saving_is_done(t->saving);
     if (t->is_over)

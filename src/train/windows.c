@@ -10,7 +10,7 @@ struct zn_windows {
     const struct zn_data *data;
     struct zn_windows_options options;
     int64_t n_stream;       /* windows of documents */
-    uint32_t *sizes;        /* places by example; 0: left out */
+    uint32_t *sizes;        /* places by item, an example or a pair; 0: left out */
     struct zn_packed packed;
 };
 
@@ -19,10 +19,20 @@ struct tally {
     int64_t n_kept, n_cut, n_without_target, n_too_long, longest;
 };
 
-/* Examples that windows may hold, and tokens of documents. */
-static int64_t n_examples(const zn_windows *w)
+static bool has_pairs(const zn_windows *w)
 {
-    return w->options.part ? w->options.part->n_examples : w->data->examples ? zn_examples_n(w->data->examples) : 0;
+    return w->data->n_per_item == 2;
+}
+
+/* Items of all data, those that windows may hold, and tokens of documents. */
+static int64_t n_items_in_all(const zn_windows *w)
+{
+    return w->data->examples ? zn_examples_n(w->data->examples) / w->data->n_per_item : 0;
+}
+
+static int64_t n_items(const zn_windows *w)
+{
+    return w->options.part ? w->options.part->n_items : n_items_in_all(w);
 }
 
 static int64_t n_tokens_of(const zn_windows *w)
@@ -73,9 +83,39 @@ static zn_status measure_example(zn_windows *w, int64_t i, struct tally *tally)
     return ZN_OK;
 }
 
+/* The places that pair i takes: those of its two examples, both with a target that counts. */
+static void measure_pair(zn_windows *w, int64_t i, struct tally *tally)
+{
+    const zn_examples *examples = w->data->examples;
+    int64_t size = zn_examples_length(examples, 2 * i) + zn_examples_length(examples, 2 * i + 1) - 2;
+    if (zn_examples_n_targets(examples, 2 * i) == 0 || zn_examples_n_targets(examples, 2 * i + 1) == 0) {
+        tally->n_without_target++;
+        return;
+    }
+    tally->longest = size > tally->longest ? size : tally->longest;
+    if (size > w->options.seq_len) {
+        tally->n_too_long++;
+        return;
+    }
+    w->sizes[i] = (uint32_t)size;
+    tally->n_kept++;
+}
+
+static zn_status fail_long_pair(const zn_windows *w, const struct tally *t)
+{
+    long long n = (long long)t->n_too_long, longest = (long long)t->longest, most = (long long)w->options.max_seq_len;
+    if (longest <= most)
+        return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld pairs are too long for --seq-len %lld: both answers, each with its prompt, share a "
+                       "window; give --seq-len %lld", w->options.what, n, (long long)n_items(w), (long long)w->options.seq_len, longest);
+    return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld pairs are too long: both answers, each with its prompt, share a window; the longest takes "
+                   "%lld tokens and the model at most %lld: leave those out", w->options.what, n, (long long)n_items(w), longest, most);
+}
+
 static zn_status fail_too_long(const zn_windows *w, const struct tally *t)
 {
-    long long n = (long long)t->n_too_long, all = (long long)n_examples(w);
+    if (has_pairs(w))
+        return fail_long_pair(w, t);
+    long long n = (long long)t->n_too_long, all = (long long)n_items(w);
     long long seq_len = (long long)w->options.seq_len, longest = (long long)t->longest;
     if (t->longest - 1 <= w->options.max_seq_len)
         return zn_fail(ZN_ERR_INPUT, "%s: %lld of %lld examples are too long for --seq-len %lld, the longest has %lld "
@@ -88,31 +128,37 @@ static zn_status fail_too_long(const zn_windows *w, const struct tally *t)
 
 static zn_status check_tally(const struct zn_run *run, const zn_windows *w, const struct tally *t)
 {
-    long long all = (long long)n_examples(w);
+    long long all = (long long)n_items(w);
+    const char *items = has_pairs(w) ? "pairs" : "examples";
     if (t->n_too_long > 0)
         return fail_too_long(w, t);
     if (t->n_kept == 0)
-        return zn_fail(ZN_ERR_INPUT, "%s: none of the %lld examples has a target that counts: messages of the role "
-                       "'assistant' and completions do", w->options.what, all);
+        return zn_fail(ZN_ERR_INPUT, "%s: none of the %lld %s has a target that counts: messages of the role "
+                       "'assistant' and completions do", w->options.what, all, items);
     if (t->n_cut > 0)
         zn_run_note(run, "%s: %lld of %lld examples are cut to %lld tokens, the longest has %lld", w->options.what,
                     (long long)t->n_cut, all, (long long)w->options.seq_len + 1, (long long)t->longest);
     if (t->n_without_target > 0)
-        zn_run_note(run, "%s: %lld of %lld examples have no target that counts and are left out", w->options.what,
-                    (long long)t->n_without_target, all);
+        zn_run_note(run, "%s: %lld of %lld %s have no target that counts and are left out", w->options.what,
+                    (long long)t->n_without_target, all, items);
     return ZN_OK;
 }
 
 static zn_status place_examples(const struct zn_run *run, zn_windows *w)
 {
-    int64_t n = zn_examples_n(w->data->examples);
+    int64_t n = n_items_in_all(w);
     struct tally tally = {0};
     w->sizes = calloc((size_t)n, sizeof *w->sizes);
     if (!w->sizes)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld examples", (long long)n);
-    for (int64_t i = 0; i < n; i++)
-        if (!w->options.part || zn_data_part_has_example(w->options.part, i))
+    for (int64_t i = 0; i < n; i++) {
+        if (w->options.part && !zn_data_part_has_item(w->options.part, i))
+            continue;
+        if (has_pairs(w))
+            measure_pair(w, i, &tally);
+        else
             ZN_TRY(measure_example(w, i, &tally));
+    }
     ZN_TRY(check_tally(run, w, &tally));
     return w->options.packing == ZN_PACKING_NONE ? zn_pack_one_each(w->sizes, n, &w->packed)
                                                  : zn_pack_best_fit(w->sizes, n, w->options.seq_len, &w->packed);
@@ -133,7 +179,7 @@ static zn_status cut_documents(zn_windows *w)
 
 static zn_status make(const struct zn_run *run, zn_windows *w)
 {
-    bool has_examples = n_examples(w) > 0;
+    bool has_examples = n_items(w) > 0;
     if (has_examples)
         ZN_TRY(place_examples(run, w));
     return !has_examples || n_tokens_of(w) > 0 ? cut_documents(w) : ZN_OK;
@@ -190,6 +236,11 @@ double zn_windows_filled(const zn_windows *w)
     return places > 0 ? taken / places : 0;
 }
 
+bool zn_windows_has_pairs(const zn_windows *w)
+{
+    return has_pairs(w);
+}
+
 bool zn_windows_has_examples(const zn_windows *w)
 {
     return w->packed.n_windows > 0;
@@ -204,7 +255,7 @@ int64_t zn_windows_time(const zn_windows *w, int64_t i)
 
 size_t zn_windows_bytes(const zn_windows *w)
 {
-    int64_t n = w->sizes ? zn_examples_n(w->data->examples) : 0;
+    int64_t n = w->sizes ? n_items_in_all(w) : 0;
     return (size_t)n * (sizeof *w->sizes + sizeof *w->packed.first + sizeof *w->packed.member);
 }
 
@@ -213,6 +264,9 @@ size_t zn_windows_bytes(const zn_windows *w)
 /* Inputs and targets from n+1 tokens of the row's window, at place `at` of the row. */
 static void put_tokens(const struct zn_window_row *row, int64_t at, int64_t n)
 {
+    for (int64_t t = 0; t < n; t++)
+        row->sequences[at + t] = *row->n_sequences;
+    *row->n_sequences += 1;
     memcpy(row->ids + at, row->window, (size_t)n * sizeof *row->ids);
     for (int64_t t = 0; t < n; t++) {
         row->targets[at + t] = row->counts[t + 1] ? row->window[t + 1] : -1;
@@ -225,8 +279,14 @@ static void put_padding(const struct zn_window_row *row, int64_t at)
 {
     for (; at < row->seq_len; at++) {
         row->ids[at] = row->position_ids[at] = 0;
-        row->targets[at] = -1;
+        row->targets[at] = row->sequences[at] = -1;
     }
+}
+
+/* Places of an example; those of an item where they are one. */
+static int64_t size_of(const zn_windows *w, int64_t example)
+{
+    return has_pairs(w) ? zn_examples_length(w->data->examples, example) - 1 : w->sizes[example];
 }
 
 zn_status zn_windows_fill(const zn_windows *w, int64_t i, const struct zn_window_row *row, int64_t *n_tokens)
@@ -239,8 +299,9 @@ zn_status zn_windows_fill(const zn_windows *w, int64_t i, const struct zn_window
         at = w->options.seq_len;
     } else {
         int64_t window = i - w->n_stream;
-        for (int64_t m = w->packed.first[window]; m < w->packed.first[window + 1]; m++) {
-            int64_t example = w->packed.member[m], size = w->sizes[example];
+        int n = w->data->n_per_item;
+        for (int64_t m = n * w->packed.first[window]; m < n * w->packed.first[window + 1]; m++) {
+            int64_t example = n * (int64_t)w->packed.member[m / n] + m % n, size = size_of(w, example);
             ZN_TRY(zn_examples_read(w->data->examples, example, size + 1, row->window, row->counts));
             put_tokens(row, at, size);
             at += size;

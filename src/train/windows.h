@@ -24,7 +24,7 @@ zn_status zn_windows_create(const struct zn_run *run, const struct zn_data *data
 void zn_windows_destroy(zn_windows *windows); /* NULL is legal */
 
 int64_t zn_windows_n(const zn_windows *windows);
-int64_t zn_windows_n_examples(const zn_windows *windows); /* in all windows */
+int64_t zn_windows_n_examples(const zn_windows *windows); /* in all windows; or pairs */
 
 /* Windows of examples, and how much of their places the examples take. */
 int64_t zn_windows_n_packed(const zn_windows *windows);
@@ -33,6 +33,9 @@ double zn_windows_filled(const zn_windows *windows);
 /* Whether some windows hold examples: their rows say where each begins. */
 bool zn_windows_has_examples(const zn_windows *windows);
 
+/* Whether examples are pairs of answers, of which both are in a window. */
+bool zn_windows_has_pairs(const zn_windows *windows);
+
 /* Places of window i: T, or as many as its example takes where each has a window of its own. */
 int64_t zn_windows_time(const zn_windows *windows, int64_t i);
 
@@ -40,6 +43,8 @@ int64_t zn_windows_time(const zn_windows *windows, int64_t i);
 struct zn_window_row {
     int64_t seq_len;                             /* of the row; at least that of the window */
     int32_t *ids, *targets, *position_ids;    /* (seq_len); a target that does not count is -1 */
+    int32_t *sequences;   /* (seq_len): which example, or document, of the batch; -1: padding. A pair's two follow one another */
+    int32_t *n_sequences; /* those of the batch so far; it grows */
     int32_t *window;                          /* T + 1 */
     uint8_t *counts;                          /* T + 1 */
 };

@@ -111,7 +111,8 @@ zn_status zn_engine_set_pending(zn_engine *engine, const struct zn_pending *pend
 /* ---- Steps ---- */
 
 struct zn_verdict {
-    double loss; /* sum of the token losses of the step, over all ranks */
+    double loss; /* sum of the token losses of the step, or of those of pairs, over all ranks */
+    double n_right, margins; /* of pairs: how many prefer the chosen answer, and the sum of their margins */
     double norm; /* of all gradients, before clipping, unscaled */
     bool skipped;
     char reason[160]; /* the first tensor that is not finite */
@@ -122,6 +123,7 @@ struct zn_verdict {
 struct zn_micro_batch {
     const int32_t *ids, *targets;
     const int32_t *position_ids; /* NULL: sequences are whole */
+    const int32_t *sequences;    /* of pairs: which answer each token is of, as zn_pair_loss_args has it; else NULL */
     int64_t seq_len;                /* 0: the engine's */
 };
 

@@ -310,8 +310,9 @@ zn_status update_by_verdict(zn_engine *e, const struct zn_step *step, const stru
 zn_status start_pass(zn_engine *e, zn_section_id id);
 
 zn_addr sum_address(const zn_engine *e, int which);
-zn_status sum_read(zn_engine *e, int which, double *value);
-zn_status sum_clear(zn_engine *e, int which);
+/* The loss, and of pairs what is behind it; clears them. */
+zn_status sums_take(zn_engine *e, int which, double values[ZN_N_PAIR_SUMS]);
+zn_status sums_clear(zn_engine *e, int which);
 
 /* ---- verdict.c ---- */
 

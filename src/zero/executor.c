@@ -280,7 +280,7 @@ zn_status executor_start(zn_engine *e, zn_section_id id)
 {
     struct executor *x = &e->executor;
     x->section = &e->plan->program.sections[id];
-    x->trace = id == ZN_SECTION_EVALUATE ? &e->plan->trace.evaluate : &e->plan->trace.train;
+    x->trace = zn_section_trace(&e->plan->trace, id);
     x->point = 0;
     return x->section->first ? ZN_OK : zn_fail(ZN_ERR_INTERNAL, "the engine was not made for this kind of pass");
 }

@@ -71,7 +71,7 @@ static void tell_place(const zn_engine *e, int segment, bool backward)
     int64_t n = e->options.vertical ? 0 : e->options.accumulate, n_passes = n ? n : 1;
     const struct zn_step_place place = {.micro_batch = n ? x->pass + 1 : 0,
                                         .n_micro_batches = n,
-                                        .pass = backward ? "backward" : "forward",
+                                        .pass = backward ? "backward" : x->trace == &e->plan->trace.reference ? "reference" : "forward",
                                         .segment = segment + 1,
                                         .n_segments = e->module->n_segments};
     zn_progress_place(e->progress, &place, x->pass * x->section->n_points + x->point, n_passes * x->section->n_points);

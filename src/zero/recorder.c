@@ -147,6 +147,10 @@ static struct zn_batch batch_of(const struct zn_engine_options *o, zn_tape *tape
                              .keep_logits = o->keep_logits};
     if (o->has_examples)
         batch.position_ids = zn_tape_external(tape, ZN_I32, 2, dims, SOMEWHERE);
+    if (o->has_pairs) {
+        batch.sequences = zn_tape_external(tape, ZN_I32, 2, dims, SOMEWHERE);
+        batch.reference = batch.pair_sums = SOMEWHERE;
+    }
     return batch;
 }
 
@@ -167,8 +171,8 @@ static zn_status check_gradients(const struct recorder *r, const zn_module *modu
     return status;
 }
 
-/* One micro-batch, or all of them where a segment has them one after the other. */
-static zn_status record_training(struct recorder *r, const zn_module *module, zn_tape *tape)
+/* One micro-batch, or all of them where a segment has them one after the other: a pass of training, or of the reference. */
+static zn_status record_micro_batches(struct recorder *r, const zn_module *module, zn_tape *tape, bool trains)
 {
     const struct zn_engine_options *o = r->options;
     int64_t n = o->vertical ? o->accumulate : 1;
@@ -177,12 +181,12 @@ static zn_status record_training(struct recorder *r, const zn_module *module, zn
     struct zn_batch *batches = calloc((size_t)n, sizeof *batches);
     if (!batches)
         return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n);
-    zn_status status = start_pass(r, tape, &r->trace->train);
+    zn_status status = start_pass(r, tape, trains ? &r->trace->train : &r->trace->reference);
     for (int64_t i = 0; i < n && status == ZN_OK; i++)
         batches[i] = batch_of(o, tape);
     if (status == ZN_OK)
-        status = zn_module_train(module, tape, batches, n, &style);
-    if (status == ZN_OK)
+        status = trains ? zn_module_train(module, tape, batches, n, &style) : zn_module_refer(module, tape, batches, n);
+    if (status == ZN_OK && trains)
         status = check_gradients(r, module);
     if (status == ZN_OK)
         status = end_pass(r);
@@ -220,7 +224,9 @@ static zn_status record_passes(struct recorder *r, const zn_module *module, zn_t
     if (o->extends)
         return record_extension(r, module, tape);
     if (o->trains)
-        ZN_TRY(record_training(r, module, tape));
+        ZN_TRY(record_micro_batches(r, module, tape, true));
+    if (o->has_pairs)
+        ZN_TRY(record_micro_batches(r, module, tape, false));
     return o->evaluates || !o->trains ? record_evaluation(r, module, tape) : ZN_OK;
 }
 

@@ -8,15 +8,16 @@ zn_addr sum_address(const zn_engine *e, int which)
     return e->buffers[ZN_BUFFER_SUMS].base + (zn_addr)which * sizeof(double);
 }
 
-zn_status sum_read(zn_engine *e, int which, double *value)
-{
-    return zn_device_read(e->device, value, sum_address(e, which), sizeof *value);
-}
-
-zn_status sum_clear(zn_engine *e, int which)
+zn_status sums_clear(zn_engine *e, int which)
 {
     return zn_run_zero(e->device, &(struct zn_zero_args){.dst = sum_address(e, which),
-                                                         .n_bytes = sizeof(double)});
+                                                         .n_bytes = ZN_N_PAIR_SUMS * sizeof(double)});
+}
+
+zn_status sums_take(zn_engine *e, int which, double values[ZN_N_PAIR_SUMS])
+{
+    ZN_TRY(zn_device_read(e->device, values, sum_address(e, which), ZN_N_PAIR_SUMS * sizeof *values));
+    return sums_clear(e, which);
 }
 
 zn_status start_pass(zn_engine *e, zn_section_id id)
@@ -48,7 +49,23 @@ static zn_status put_tokens(zn_engine *e, int64_t place, const struct zn_micro_b
     ZN_TRY(put_words(e, ZN_BUFFER_TARGETS, place, from->targets, seq_len, &batch->targets));
     if (from->position_ids)
         ZN_TRY(put_words(e, ZN_BUFFER_POSITION_IDS, place, from->position_ids, seq_len, &batch->position_ids));
+    if (from->sequences)
+        ZN_TRY(put_words(e, ZN_BUFFER_SEQUENCES, place, from->sequences, seq_len, &batch->sequences));
     return zn_tape_status(e->tape);
+}
+
+/* A batch whose loss, or that of its pairs, is added to `sum`. `number` is that of the micro-batch in its step. */
+static struct zn_batch batch_of(const zn_engine *e, int64_t number, int sum)
+{
+    const struct zn_engine_options *o = &e->options;
+    struct zn_batch batch = {.loss = sum_address(e, o->has_pairs ? ZN_SUM_UNREAD : sum)};
+    if (o->has_pairs) {
+        size_t n_bytes = 2 * (size_t)(o->micro_batch * o->seq_len) * sizeof(float);
+        batch.reference = e->buffers[ZN_BUFFER_REFERENCE].base + (zn_addr)number * n_bytes;
+        batch.pair_sums = sum_address(e, sum);
+        batch.beta = (float)o->beta;
+    }
+    return batch;
 }
 
 /* `n` micro-batches of the step, from `first` on, in one pass of the tape. */
@@ -63,12 +80,14 @@ static zn_status run_pass(zn_engine *e, const struct zn_step *step, int64_t firs
     zn_status status = start_pass(e, section);
     e->executor.pass = first;
     for (int64_t i = 0; i < n && status == ZN_OK; i++) {
-        batches[i] = (struct zn_batch){
-            .loss = sum_address(e, ZN_SUM_LOSS), .scale = step->scale, .keep_logits = e->options.keep_logits};
+        batches[i] = batch_of(e, first + i, ZN_SUM_LOSS);
+        batches[i].scale = step->scale;
+        batches[i].keep_logits = e->options.keep_logits;
         status = put_tokens(e, i, &step->batches[first + i], &batches[i]);
     }
     if (status == ZN_OK)
-        status = zn_module_train(e->module, e->tape, batches, n, &style);
+        status = section == ZN_SECTION_REFERENCE ? zn_module_refer(e->module, e->tape, batches, n)
+                                                 : zn_module_train(e->module, e->tape, batches, n, &style);
     if (status == ZN_OK)
         status = executor_end(e);
     free(batches);
@@ -94,6 +113,19 @@ static zn_status run_micro_batches(zn_engine *e, const struct zn_step *step)
     return ZN_OK;
 }
 
+/* The model without its adapters, before anything of the step: it waits for no update, as no adapter is read. */
+static zn_status run_references(zn_engine *e, const struct zn_step *step)
+{
+    int64_t n = e->options.accumulate;
+    if (!e->options.has_pairs)
+        return ZN_OK;
+    if (e->options.vertical)
+        return run_pass(e, step, 0, n, ZN_SECTION_REFERENCE);
+    for (int64_t a = 0; a < n; a++)
+        ZN_TRY(run_pass(e, step, a, 1, ZN_SECTION_REFERENCE));
+    return ZN_OK;
+}
+
 static void count_moved(zn_engine *e)
 {
     if (e->storage)
@@ -108,6 +140,7 @@ struct zn_moved zn_engine_moved(const zn_engine *e)
 zn_status zn_zero_step(zn_engine *e, const struct zn_step *step, struct zn_verdict *verdict)
 {
     struct zn_verdict v = {0};
+    ZN_TRY(run_references(e, step));
     if (e->options.in_backward) {
         e->updates.lr = step->lr;
         e->updates.grad_scale = (float)(1 / step->loss_scale);
@@ -130,15 +163,34 @@ zn_status zn_zero_step(zn_engine *e, const struct zn_step *step, struct zn_verdi
     return ZN_OK;
 }
 
+/* For an evaluation. A pass of several micro-batches has this one for all of them. */
+static zn_status refer_once(zn_engine *e, const struct zn_micro_batch *from)
+{
+    int64_t n = e->options.vertical ? e->options.accumulate : 1;
+    struct zn_micro_batch *batches = calloc((size_t)n, sizeof *batches);
+    if (!batches)
+        return zn_fail(ZN_ERR_MEMORY, "no memory for %lld micro-batches", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        batches[i] = *from;
+    zn_status status = run_pass(e, &(struct zn_step){.batches = batches}, 0, n, ZN_SECTION_REFERENCE);
+    free(batches);
+    return status;
+}
+
 zn_status zn_zero_evaluate(zn_engine *e, const struct zn_micro_batch *from, double *loss)
 {
-    struct zn_batch batch = {.loss = sum_address(e, ZN_SUM_EVALUATE)};
-    ZN_TRY(sum_clear(e, ZN_SUM_EVALUATE));
+    struct zn_batch batch = batch_of(e, 0, ZN_SUM_EVALUATE);
+    double sums[ZN_N_PAIR_SUMS];
+    ZN_TRY(sums_clear(e, ZN_SUM_EVALUATE));
+    if (e->options.has_pairs)
+        ZN_TRY(refer_once(e, from));
     ZN_TRY(start_pass(e, ZN_SECTION_EVALUATE));
     ZN_TRY(put_tokens(e, 0, from, &batch));
     ZN_TRY(zn_module_evaluate(e->module, e->tape, &batch));
     ZN_TRY(executor_end(e));
-    return sum_read(e, ZN_SUM_EVALUATE, loss);
+    ZN_TRY(sums_take(e, ZN_SUM_EVALUATE, sums));
+    *loss = sums[0];
+    return ZN_OK;
 }
 
 int64_t zn_engine_updates(const zn_engine *e)

@@ -5,13 +5,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/exact.h"
 #include "zero/engine_private.h"
 
 struct evidence {
     zn_exact squares;
-    double loss;
+    double loss[ZN_N_PAIR_SUMS];
     int bad_param; /* the first whose gradient is not finite, or -1 */
 };
 
@@ -40,10 +41,9 @@ zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *v)
 {
     struct evidence mine = {.bad_param = -1};
     ZN_TRY(sum_partition(e, &mine));
-    ZN_TRY(sum_read(e, ZN_SUM_LOSS, &mine.loss));
-    ZN_TRY(sum_clear(e, ZN_SUM_LOSS));
+    ZN_TRY(sums_take(e, ZN_SUM_LOSS, mine.loss));
     if (e->slice > 0)
-        mine.loss = 0;
+        memset(mine.loss, 0, sizeof mine.loss);
     int n_ranks = zn_comm_n_ranks(e->world);
     struct evidence *all = calloc((size_t)n_ranks, sizeof *all);
     if (!all)
@@ -53,7 +53,9 @@ zn_status verdict_reach(zn_engine *e, double loss_scale, struct zn_verdict *v)
     int bad = -1;
     for (int r = 0; status == ZN_OK && r < n_ranks; r++) {
         zn_exact_merge(&squares, &all[r].squares);
-        v->loss += all[r].loss;
+        v->loss += all[r].loss[0];
+        v->n_right += all[r].loss[1];
+        v->margins += all[r].loss[2];
         if (all[r].bad_param >= 0 && (bad < 0 || all[r].bad_param < bad))
             bad = all[r].bad_param;
     }

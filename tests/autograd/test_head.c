@@ -61,6 +61,46 @@ static void gradients_with_ignored_positions(void **state)
     check_differences(true, true);
 }
 
+/* ---- Pairs ---- */
+
+enum { PAIR_ROWS = 16 };
+
+static float reference[2 * PAIR_ROWS];
+
+/* Two pairs a row of the batch, of two and two, and three and one tokens. */
+static void run_pairs(struct lab *lab, zn_tape *t)
+{
+    static int32_t sequences[PAIR_ROWS] = {0, 0, 1, 1, 2, 2, 2, 3, 4, 4, 5, 5, 6, 6, 6, 7};
+    static double unread, sums[3];
+    memset(sums, 0, sizeof sums);
+    struct zn_head head = {.weight = lab_at(lab, WEIGHT),
+                           .targets = lab_ids(lab, t, lab->targets),
+                           .loss = (zn_addr)(uintptr_t)&unread,
+                           .scale = lab->scale,
+                           .keep_logits = lab->keep_logits,
+                           .pairs = {.sequences = lab_ids(lab, t, sequences),
+                                     .reference = (zn_addr)(uintptr_t)reference,
+                                     .sums = (zn_addr)(uintptr_t)sums,
+                                     .beta = 0.7f}};
+    zn_head_loss(t, lab_input(lab, t, X), &head);
+    lab->head_loss = sums[0];
+}
+
+static void gradients_of_pairs(void **state)
+{
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        struct lab *lab = head_lab(2, 8, 5, 7, true);
+        for (int i = 0; i < 2 * PAIR_ROWS; i++)
+            reference[i] = (float)(i * 7 % 11) * 0.3f - 1.5f;
+        lab->forward = run_pairs;
+        lab->keep_logits = keeps; /* as if it were not given */
+        lab->scale = 0.25f;
+        lab_check_gradients(lab, 1e-3);
+        lab_destroy(lab);
+    }
+}
+
 /* ---- Several panels (of 4096 entries) and chunks (of 256 tokens) ---- */
 
 struct result {
@@ -217,6 +257,7 @@ int main(void)
         cmocka_unit_test(gradients_with_logits_computed_again),
         cmocka_unit_test(gradients_with_logits_kept),
         cmocka_unit_test(gradients_with_ignored_positions),
+        cmocka_unit_test(gradients_of_pairs),
         cmocka_unit_test(kept_and_computed_again_give_the_same_bits),
         cmocka_unit_test(same_bits_at_the_edges_of_panels_and_chunks),
         cmocka_unit_test(several_panels_and_chunks_match_double),

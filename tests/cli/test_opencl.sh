@@ -117,6 +117,18 @@ same lion lion-device
 run adapters --lora-rank 4
 run adapters-device --lora-rank 4 --device opencl --offload-optimizer cpu
 cmp -s adapters/adapter_model.safetensors adapters-device/adapter_model.safetensors || fail "adapters differ"
+for i in 0 1 2 3 4 5 6 7; do
+    echo "{\"prompt\": \"AB$i\", \"chosen\": \"Q$((i * 7 % 10))WE\", \"rejected\": \"Z\"}"
+done >pairs.jsonl
+i=0
+for flags in "" "--device opencl" "--device opencl ${placements[2]}" "--device opencl ${placements[3]}"; do
+    # shellcheck disable=SC2086
+    "$zinc" train --model "$model" --data pairs.jsonl --byte-tokenizer --objective dpo --lora-rank 4 --seq-len 24 --steps 3 --lr 1e-2 \
+        --accumulate 2 --allow-buffered-swap --output pairs-$((i++)) $flags >said 2>&1 || fail "--objective dpo $flags: $(tail -1 said)"
+done
+for i in 1 2 3; do
+    cmp -s pairs-0/adapter_model.safetensors pairs-$i/adapter_model.safetensors || fail "adapters by pairs differ: placement $i"
+done
 
 # The plan goes to the host, and to the drive, where the device is too small.
 run large

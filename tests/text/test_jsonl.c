@@ -134,7 +134,7 @@ static void rows_of_the_wrong_kind(void **state)
         {"{\"instruction\": \"x\"}", "'output': missing"},
         {"{\"instruction\": \"x\", \"output\": \"y\", \"history\": [[\"a\", \"b\"]]}", "'history': earlier turns"},
         {"{\"prompt\": \"x\", \"chosen\": \"y\", \"rejected\": \"z\"}",
-         "a preference pair ('chosen' and 'rejected'), which cannot be trained on yet; '--map completion=chosen'"},
+         "a preference pair ('chosen' and 'rejected'), which `zinc train --objective dpo` takes; '--map completion=chosen'"},
         {"{\"question\": \"x\", \"answer\": \"y\"}", "(--map NEW=OLD gives other keys these names); it has 'question', 'answer'"},
         {"{}", "it has no key"},
         {"{\"prompt\": [], \"completion\": []}", "belong in one list, 'messages'"},

@@ -248,6 +248,73 @@ static void files_of_other_kinds(void **state)
     }
 }
 
+/* ---- Pairs ---- */
+
+static zn_jsonl *open_pairs(const char *name, const char *text)
+{
+    zn_jsonl *rows = NULL;
+    OK(zn_jsonl_open(make_text(name, text), &(struct zn_row_options){.pairs = true}, &rows));
+    return rows;
+}
+
+static void check_answer(const struct zn_row_answer *answer, const char *expected)
+{
+    char found[512] = "";
+    for (size_t i = 0; i < answer->n_messages; i++)
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s: %s|", answer->messages[i].role, answer->messages[i].content);
+    assert_string_equal(found, expected);
+}
+
+/* As texts, with a list of messages for each, and with the prompt at the begin of both lists. */
+static void pairs_of_answers(void **state)
+{
+    (void)state;
+    zn_jsonl *rows = open_pairs("pairs.jsonl",
+        "{\"prompt\":\"p\",\"chosen\":\"c\",\"rejected\":\"\",\"text\":\"left alone\"}\n"
+        "{\"prompt\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"u\"}],"
+        "\"chosen\":[{\"role\":\"assistant\",\"content\":\"c\"}],"
+        "\"rejected\":[{\"from\":\"gpt\",\"value\":\"r\"},{\"role\":\"user\",\"content\":\"v\"}]}\n"
+        "{\"chosen\":[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\",\"content\":\"c\"}],"
+        "\"rejected\":[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\",\"content\":\"r\"}]}\n");
+    const struct zn_row *row = next_row(rows);
+    assert_int_equal(row->kind, ZN_ROW_PAIR);
+    assert_string_equal(row->prompt, "p");
+    assert_string_equal(row->chosen.text, "c");
+    assert_string_equal(row->rejected.text, "");
+    row = next_row(rows);
+    assert_int_equal(row->n_prompt, 2);
+    check_answer(&row->chosen, "system: s|user: u|assistant: c|");
+    check_answer(&row->rejected, "system: s|user: u|assistant: r|user: v|");
+    row = next_row(rows);
+    assert_int_equal(row->n_prompt, 1);
+    check_answer(&row->chosen, "user: u|assistant: c|");
+    check_answer(&row->rejected, "user: u|assistant: r|");
+    assert_null(next_row(rows));
+    zn_jsonl_close(rows);
+}
+
+static void pairs_that_are_none(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"{\"prompt\":\"p\",\"completion\":\"c\"}", "the row has no 'chosen'"},
+        {"{\"prompt\":\"p\",\"chosen\":\"c\"}", "the row has no 'rejected'"},
+        {"{\"chosen\":\"c\",\"rejected\":\"r\"}", "'prompt': missing"},
+        {"{\"prompt\":\"p\",\"chosen\":[],\"rejected\":[]}", "all texts, or all lists"},
+        {"{\"prompt\":[],\"chosen\":[],\"rejected\":[]}", "has no message"},
+        {"{\"chosen\":[{\"role\":\"user\",\"content\":\"a\"}],\"rejected\":[{\"role\":\"user\",\"content\":\"b\"}]}",
+         "do not begin with the same messages"},
+        {"{\"chosen\":[{\"role\":\"user\",\"content\":\"a\"}],\"rejected\":[{\"role\":\"user\",\"content\":\"a\"}],"
+         "\"system\":\"s\"}", "belongs among those of 'prompt'"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct zn_row *row = NULL;
+        zn_jsonl *rows = open_pairs("wrong.jsonl", cases[i][0]);
+        FAILS(zn_jsonl_next(rows, &row), ZN_ERR_INPUT, cases[i][1], "wrong.jsonl");
+        zn_jsonl_close(rows);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +328,8 @@ int main(void)
         cmocka_unit_test(arrays_that_are_wrong),
         cmocka_unit_test(what_python_writes),
         cmocka_unit_test(files_of_other_kinds),
+        cmocka_unit_test(pairs_of_answers),
+        cmocka_unit_test(pairs_that_are_none),
     };
     return cmocka_run_group_tests(tests, make_test_folder, remove_test_folder);
 }

@@ -46,7 +46,7 @@ static void hear(void *self, const char *text)
     w->n_notes++;
 }
 
-static void open_world(struct world *w, const char *const *paths, size_t n_paths, zn_packing packing)
+static void open_world_of(struct world *w, const char *const *paths, size_t n_paths, zn_packing packing, bool pairs)
 {
     int64_t seq_len = 0;
     *w = (struct world){0};
@@ -56,9 +56,15 @@ static void open_world(struct world *w, const char *const *paths, size_t n_paths
     OK(zn_run_open_model(&w->run, MODEL, false, &seq_len));
     OK(zn_run_measure(&w->run, 1, 0));
     w->run.byte_tokenizer = true;
+    w->run.rows.pairs = pairs;
     const struct zn_data_options options = {
         .folder = MODEL, .paths = paths, .n_paths = n_paths, .may_encode = true, .packing = packing};
     OK(zn_run_open_data(&w->run, &options, &w->data));
+}
+
+static void open_world(struct world *w, const char *const *paths, size_t n_paths, zn_packing packing)
+{
+    open_world_of(w, paths, n_paths, packing, false);
 }
 
 static void close_world(struct world *w)
@@ -188,6 +194,84 @@ static void examples_without_a_target_are_left_out(void **state)
     open_world(&w, &rows, 1, ZN_PACKING_BEST_FIT);
     FAILS(zn_windows_create(&w.run, &w.data, &(struct zn_windows_options){.seq_len = 16, .what = "--eval-data"}, &windows),
           ZN_ERR_INPUT, "--eval-data: none of the 1 examples", "completions do");
+    close_world(&w);
+}
+
+/* ---- Pairs ---- */
+
+enum { N_PAIRS = 19 };
+
+/* Row i has a prompt of its own letter, and answers of two more. */
+static const char *make_pairs(const char *name)
+{
+    char text[16 * 1024], *to = text;
+    for (int i = 0; i < N_PAIRS; i++) {
+        to += sprintf(to, "{\"prompt\": \"%c%c\", \"chosen\": \"", 'A' + i, 'A' + i);
+        for (int k = 0; k <= i * 3 % 7; k++)
+            *to++ = 'Y';
+        to += sprintf(to, "\", \"rejected\": \"");
+        for (int k = 0; k <= i * 5 % 11; k++)
+            *to++ = 'Z';
+        to += sprintf(to, "\"}\n");
+    }
+    return make_text(name, text);
+}
+
+/* Of each pair both answers are in one window, the chosen one first, with numbers that follow one another through the batch. */
+static void check_pairs(const zn_windows *windows, int64_t seq_len)
+{
+    bool seen[N_PAIRS] = {false};
+    struct zn_host_batch batch;
+    OK(zn_host_batch_init(&batch, 2, seq_len));
+    for (int64_t w = 0; w < zn_windows_n(windows); w += 2) {
+        OK(zn_host_batch_fill(&batch, windows, (const int64_t[]){w, w + 1 < zn_windows_n(windows) ? w + 1 : -1}));
+        int32_t expected = 0;
+        for (int64_t at = 0, end; at < 2 * batch.seq_len; at = end) {
+            int32_t sequence = batch.sequences[at];
+            for (end = at + 1; end % batch.seq_len != 0 && batch.sequences[end] == sequence; end++)
+                ;
+            if (sequence < 0)
+                continue;
+            int pair = batch.ids[at] - 'A', n_targets = 0, length = 1 + (sequence % 2 ? pair * 5 % 11 : pair * 3 % 7);
+            assert_int_equal(sequence, expected++);
+            assert_int_equal(end - at, length + 1);
+            if (sequence % 2)
+                assert_int_equal(batch.ids[at - 1] == 'Y' || batch.ids[at - 1] == 'A' + pair, 1); /* behind its other answer */
+            for (int64_t k = at; k < end; k++)
+                n_targets += batch.targets[k] == (sequence % 2 ? 'Z' : 'Y');
+            assert_int_equal(n_targets, length);
+            assert_true(sequence % 2 ? seen[pair] : !seen[pair]);
+            seen[pair] = true;
+        }
+        assert_int_equal(batch.n_losses, expected / 2);
+    }
+    for (int i = 0; i < N_PAIRS; i++)
+        assert_true(seen[i]);
+    zn_host_batch_fini(&batch);
+}
+
+static void pairs_stay_together(void **state)
+{
+    (void)state;
+    const char *rows = make_pairs("pairs.jsonl");
+    static const int64_t times[] = {24, 40, 100};
+    for (size_t i = 0; i < COUNT(times); i++)
+        for (zn_packing packing = ZN_PACKING_BEST_FIT; packing <= ZN_PACKING_NONE; packing++) {
+            struct world w;
+            open_world_of(&w, &rows, 1, packing, true);
+            zn_windows *windows = new_windows(&w, times[i], packing);
+            check_pairs(windows, times[i]);
+            assert_int_equal(zn_windows_n_examples(windows), N_PAIRS);
+            if (packing == ZN_PACKING_NONE)
+                assert_int_equal(zn_windows_n(windows), N_PAIRS);
+            zn_windows_destroy(windows);
+            close_world(&w);
+        }
+    struct world w;
+    zn_windows *windows = NULL;
+    open_world_of(&w, &rows, 1, ZN_PACKING_BEST_FIT, true);
+    FAILS(zn_windows_create(&w.run, &w.data, &(struct zn_windows_options){.seq_len = 12, .max_seq_len = 256, .what = "--data"}, &windows),
+          ZN_ERR_INPUT, "of 19 pairs are too long for --seq-len 12", "give --seq-len 20");
     close_world(&w);
 }
 
@@ -338,6 +422,7 @@ int main(void)
         cmocka_unit_test(examples_are_whole_and_there_once),
         cmocka_unit_test(long_examples_are_refused_or_cut),
         cmocka_unit_test(examples_without_a_target_are_left_out),
+        cmocka_unit_test(pairs_stay_together),
         cmocka_unit_test(documents_and_examples_share_a_list),
         cmocka_unit_test(the_hash_is_of_all),
         cmocka_unit_test(packed_examples_have_the_gradient_of_each_alone),

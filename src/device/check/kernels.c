@@ -225,8 +225,36 @@ static void check_loss(struct both *b)
     BOTH(b, loss_finish, ((struct zn_loss_finish_args){sum, total, max, sum, at, targets, rows}),
          "");
     BOTH(b, loss_gradient,
-         ((struct zn_loss_gradient_args){logits, targets, both_floats(b, rows, 1), rows, cols,
+         ((struct zn_loss_gradient_args){logits, targets, both_floats(b, rows, 1), 0, rows, cols,
                                          stride, first, 0.01f}),
+         "");
+    BOTH(b, loss_gradient,
+         ((struct zn_loss_gradient_args){logits, targets, both_floats(b, rows, 1), both_floats(b, rows, 1),
+                                         rows, cols, stride, first, 0.01f}),
+         "weights");
+}
+
+/* Pairs of any lengths, and padding at the end. */
+static void check_pair_loss(struct both *b)
+{
+    int64_t rows = both_draw(b, 1, 30);
+    zn_addr sequences = both_ids(b, rows, 0, 1), sums = both_bytes(b, 24);
+    for (int64_t i = 0, sequence = 0; i < rows; i++)
+        ((int32_t *)(void *)(b->image + sequences))[i] =
+            i > rows - 3 ? -1 : (int32_t)(sequence += both_draw(b, 0, 2) == 0);
+    memset(b->image + sums, 0, 24);
+    BOTH(b, pair_loss,
+         ((struct zn_pair_loss_args){.weights = both_floats(b, rows, 1),
+                                     .sums = sums,
+                                     .lse = both_floats(b, rows, 1),
+                                     .target_logit = both_floats(b, rows, 1),
+                                     .reference_lse = both_floats(b, rows, 1),
+                                     .reference_logit = both_floats(b, rows, 1),
+                                     .targets = both_ids(b, rows, -1, 260),
+                                     .sequences = sequences,
+                                     .rows = rows,
+                                     .beta = 0.1f,
+                                     .scale = 0.25f}),
          "");
 }
 
@@ -289,7 +317,8 @@ zn_status zn_check_kernels(zn_device *processor, zn_device *device, int n_rounds
     static void (*const parts[])(struct both *) = {
         check_moving_and_filling, check_casts, check_elementwise,
         check_optimizers,         check_sums,  check_norms,
-        check_rope_and_embedding, check_loss,  check_attention};
+        check_rope_and_embedding, check_loss,  check_pair_loss,
+        check_attention};
     struct both b;
     b.status = both_init(&b, processor, device, seed, check);
     for (int round = 0; round < n_rounds; round++) {

@@ -91,10 +91,50 @@ zn_status ZN_K(loss_gradient)(const struct zn_cpu *cpu, const void *args)
             continue;
         }
         bool here = target >= 0 && target < a->cols;
-        float at_target = here ? (zn_exp(logits[target] - lse[row]) - 1.0f) * a->scale : 0.0f;
-        differentiate_row(logits, a->cols, lse[row], a->scale);
+        float scale = a->weights ? zn_floats(a->weights)[row] : a->scale;
+        float at_target = here ? (zn_exp(logits[target] - lse[row]) - 1.0f) * scale : 0.0f;
+        differentiate_row(logits, a->cols, lse[row], scale);
         if (here)
             logits[target] = at_target;
+    }
+    return ZN_OK;
+}
+
+/* ---- Pairs ---- */
+
+/* The rows from `begin` on that have this number; *sum is of what they add to their sequence. */
+static int64_t add_sequence(const struct zn_pair_loss_args *a, int64_t begin, int32_t sequence, double *sum)
+{
+    const float *lse = zn_floats(a->lse), *logit = zn_floats(a->target_logit);
+    const float *reference_lse = zn_floats(a->reference_lse), *reference_logit = zn_floats(a->reference_logit);
+    int64_t row = begin;
+    *sum = 0.0;
+    for (; row < a->rows && ids_at(a->sequences)[row] == sequence; row++)
+        if (ids_at(a->targets)[row] >= 0)
+            *sum += ((double)logit[row] - (double)lse[row]) - ((double)reference_logit[row] - (double)reference_lse[row]);
+    return row;
+}
+
+zn_status ZN_K(pair_loss)(const struct zn_cpu *cpu, const void *args)
+{
+    (void)cpu; /* a few operations a row, in row order */
+    const struct zn_pair_loss_args *a = args;
+    float *weights = zn_floats(a->weights);
+    double *sums = zn_pointer(a->sums), chosen, rejected;
+    for (int64_t row = 0; row < a->rows;) {
+        int32_t sequence = ids_at(a->sequences)[row];
+        if (sequence < 0) {
+            weights[row++] = 0.0f;
+            continue;
+        }
+        int64_t middle = add_sequence(a, row, sequence, &chosen), end = add_sequence(a, middle, sequence + 1, &rejected);
+        double x = (double)a->beta * (chosen - rejected);
+        float e = zn_exp(x < 0.0 ? (float)x : -(float)x), sigmoid = (x < 0.0 ? 1.0f : e) / (1.0f + e);
+        sums[0] += (double)zn_log(1.0f + e) + (x < 0.0 ? -x : 0.0);
+        sums[1] += x > 0.0 ? 1.0 : 0.0;
+        sums[2] += x;
+        for (float weight = a->beta * sigmoid * a->scale; row < end; row++)
+            weights[row] = row < middle ? weight : -weight;
     }
     return ZN_OK;
 }

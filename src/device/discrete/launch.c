@@ -156,6 +156,7 @@ static zn_status plan_elementwise(zn_kernel kernel, const void *args, struct zn_
     SINGLE(rope, pieces(a->rows * a->heads * (a->head_dim / 2), ITEMS), ZN_OK)
     SINGLE(embedding_forward, pieces(a->rows * a->width, ITEMS), check_type(kernel, a->table_type))
     SINGLE(loss_gradient, pieces(a->rows * a->cols, ITEMS), ZN_OK)
+    SINGLE(pair_loss, a->rows > 0, ZN_OK)
     case ZN_KERNEL_adam_8bit:
     case ZN_KERNEL_lion:
     case ZN_KERNEL_adagrad:

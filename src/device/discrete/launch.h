@@ -36,7 +36,8 @@
     X(loss_panel, loss_panel, 5, 64)                                                                                              \
     X(loss_finish, loss_finish, 6, 256)                                                                                           \
     X(loss_finish_sum, loss_finish, 6, 1)                                                                                         \
-    X(loss_gradient, loss_gradient, 3, 256)                                                                                       \
+    X(loss_gradient, loss_gradient, 4, 256)                                                                                       \
+    X(pair_loss, pair_loss, 8, 1)                                                                                                 \
     X(sum_squares, sum_squares, 3, 64)                                                                                            \
     X(sum_squares_end, sum_squares, 3, 32)                                                                                        \
     X(gemm, gemm, 4, 64)                                                                                                          \
