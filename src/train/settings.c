@@ -267,11 +267,13 @@ static zn_status check_optimizer(const struct training *t)
 /* The model without its adapters is the reference. */
 static zn_status resolve_objective(struct training *t)
 {
-    const struct zn_settings *o = &t->settings;
+    struct zn_settings *o = &t->settings;
     t->engine.has_pairs = strcmp(o->objective, "dpo") == 0;
-    t->engine.beta = o->dpo_beta;
     if (!t->engine.has_pairs)
         return !ZN_GIVEN(o, dpo_beta) ? ZN_OK : zn_fail(ZN_ERR_USAGE, "--dpo-beta: needs --objective dpo");
+    if (!ZN_GIVEN(o, dpo_beta))
+        ZN_CHOOSE(o, dpo_beta, 0.1);
+    t->engine.beta = o->dpo_beta;
     if (!ZN_GIVEN(o, lora_rank) && !ZN_GIVEN(o, adapter))
         return zn_fail(ZN_ERR_USAGE, "--objective dpo: needs adapters (--lora-rank or --adapter): the model without them is the "
                        "reference");
