@@ -176,6 +176,24 @@ run held-last "${held[@]}" --reduce last
 run held-vertical "${held[@]}" --schedule vertical
 same held-last held-vertical
 
+# ---- The plan counts the reference ----
+
+shape=(--stage 3 --offload-param nvme --offload-optimizer none --persist-below 0 --recompute on --precision fp32 --tile-limit 0
+    --prefetch-bytes 64KiB --reduce every --lora-rank 4)
+planned()
+{
+    "$zinc" plan --model "$model" --ranks 2 --seq-len 40 --micro-batch 2 --accumulate 2 --json "${shape[@]}" "$@" 2>plan.err |
+        sed 's/.*"traffic":{"gather":\([0-9]*\),"reduce":\([0-9]*\).*/\1 \2/'
+}
+run traffic "${shape[@]}" --steps 1 -n 2
+read -r gather reduce <<<"$(planned --objective dpo)"
+grep -q "\"comm_bytes\":$((gather + reduce))," traffic/metrics.jsonl ||
+    fail "planned $gather + $reduce bytes, $(grep -o '"comm_bytes":[0-9]*' traffic/metrics.jsonl) were sent: $(cat plan.err)"
+[ "$gather" -gt "$(planned | cut -d' ' -f1)" ] || fail "the plan has no gathers of the reference"
+"$zinc" plan --model "$model" --lora-rank 4 --objective dpo --program | grep -q '^== reference:' || fail "the program has no reference"
+"$zinc" plan --model "$model" --objective dpo >plan.out 2>plan.err && fail "plan --objective dpo without adapters"
+grep -q "needs --lora-rank" plan.err || fail "plan: $(cat plan.err)"
+
 # ---- Refused ----
 
 dpo=(--objective dpo --steps 1)
