@@ -19,6 +19,9 @@ make_fixtures()
     for name in chats conversations others; do
         head -4 "$source/tests/data/chat/owl.jsonl" >"$to/$name.jsonl"
     done
+    for name in one two three four; do
+        echo "{\"prompt\": \"Say $name.\", \"chosen\": \"$name\", \"rejected\": \"no\"}" >>"$to/pairs.jsonl"
+    done
     "$zinc" train --model "$work/made" --from-scratch --data "$to/book.txt" --seq-len 64 --steps 0 --output "$work/small" >"$work/log" 2>&1 ||
         { cat "$work/log"; exit 1; }
     mkdir "$work/model"

@@ -173,7 +173,7 @@ static void empty_data(void **state)
 {
     (void)state;
     const struct zn_token_source_options eot = {300, 256, true};
-    BAD(make_text("empty.txt", ""), &any, ZN_ERR_INPUT, "empty: 1 files with 0 tokens");
+    BAD(make_text("empty.txt", ""), &any, ZN_ERR_INPUT, "empty: 1 files (.txt, .jsonl, .json, .bin) with 0 tokens");
     BAD(make_text("empty.txt", ""), &eot, ZN_ERR_INPUT, "empty");
     BAD(make_bin("empty.bin", 20240520, 1, 0, 0), &any, ZN_ERR_INPUT, "empty");
     OK(zn_folder_create(in_folder("nothing")));
