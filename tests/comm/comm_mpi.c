@@ -199,7 +199,8 @@ static zn_status run_group_failure(const struct world *w, const char *how, const
     for (int round = 0; round < 10; round++)
         for (zn_axis axis = ZN_DATA; axis <= ZN_TENSOR; axis++)
             CHECK(gather_round(&s.of[axis], &parts[axis], round, SMALL, to) == ZN_OK);
-    CHECK(zn_comm_agree(w->comm, ZN_OK) == ZN_OK);
+    zn_status status = zn_comm_agree(w->comm, ZN_OK); /* rank 1 may fail while others are still in it */
+    CHECK(status == ZN_OK || w->rank != 1);
     if (w->rank == 1) {
         printf("fails at %lld\n", (long long)time(NULL));
         fflush(stdout);
@@ -211,7 +212,6 @@ static zn_status run_group_failure(const struct world *w, const char *how, const
     bool is_beside = w->rank / mesh->tensor == 1 / mesh->tensor, differs = strcmp(how, "disagree") == 0 && w->rank == 1;
     zn_axis axis = is_beside ? ZN_TENSOR : ZN_DATA;
     double start = now();
-    zn_status status = ZN_OK;
     for (int round = 10; status == ZN_OK && now() - start < 20; round++)
         status = gather_round(&s.of[axis], &parts[axis], differs ? -1 : round, SMALL, to);
     if (status != ZN_OK && now() - start >= 5)
