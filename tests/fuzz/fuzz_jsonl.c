@@ -22,6 +22,24 @@ static void check_text(const char *text)
     }
 }
 
+static void check_messages(const struct zn_chat_message *messages, size_t n)
+{
+    if (n == 0)
+        abort();
+    for (size_t i = 0; i < n; i++) {
+        check_text(messages[i].role);
+        check_text(messages[i].content);
+    }
+}
+
+static void check_answer(const struct zn_row_answer *answer)
+{
+    if (answer->text)
+        check_text(answer->text);
+    else
+        check_messages(answer->messages, answer->n_messages);
+}
+
 static void check_row(const struct zn_row *row)
 {
     switch (row->kind) {
@@ -39,12 +57,11 @@ static void check_row(const struct zn_row *row)
         check_text(row->output);
         break;
     case ZN_ROW_MESSAGES:
-        if (row->n_messages == 0)
-            abort();
-        for (size_t i = 0; i < row->n_messages; i++) {
-            check_text(row->messages[i].role);
-            check_text(row->messages[i].content);
-        }
+        check_messages(row->messages, row->n_messages);
+        break;
+    case ZN_ROW_PAIR:
+        check_answer(&row->chosen);
+        check_answer(&row->rejected);
     }
 }
 
@@ -85,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
         abort();
-    const struct zn_row_options options = {.map = map, .n_map = size % 2 ? 3 : 0};
+    const struct zn_row_options options = {.map = map, .n_map = size % 2 ? 3 : 0, .pairs = size % 3 == 0};
     zn_jsonl *rows;
     zn_status from_file, from_memory;
     if (zn_jsonl_open(path, &options, &rows) != ZN_OK)
